@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.changes import Change, Repository, changed_run, check_interpreter, with_argument
+from trainperf.changes import Change, Repository, changed_run, with_argument
 from trainperf.errors import TrainperfError
 from trainperf.model import Run
 
@@ -280,9 +280,3 @@ def test_an_interpreter_stands_in_the_place_of_ours(run):
         made(Change(python="nope"), run)
     with pytest.raises(TrainperfError, match="no place in a command of torchrun"):
         made(Change(python="sh"), replace(run, command=("torchrun", "train.py")))
-
-
-def test_an_interpreter_without_the_framework_is_said_by_its_error():
-    check_interpreter(sys.executable, "json")
-    with pytest.raises(TrainperfError, match="cannot import no_such_framework: ModuleNotFound"):
-        check_interpreter(sys.executable, "no_such_framework")

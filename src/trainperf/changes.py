@@ -21,9 +21,6 @@ from trainperf.model import Run
 from trainperf.recording.cells import is_configuration, is_notebook
 from trainperf.run.launchers import program
 
-OLDEST_PYTHON = (3, 11)
-PROBE_S = 120.0
-"""Importing a framework from a cold disk takes so long at most."""
 UNREAD = (".md", ".rst", ".txt", ".png", ".svg", ".pyi")
 """Files that no training reads as its settings; those whose names begin with a dot neither."""
 HYDRA = re.compile(r"\bhydra\b|\bOmegaConf\.from_cli\b")
@@ -404,22 +401,6 @@ def _interpreter(python: str, run: Run) -> str:
             f"there is no interpreter {python}", "name one, such as .venv/bin/python"
         )
     return found
-
-
-def check_interpreter(python: str, module: str) -> None:
-    """Raise `TrainperfError` where an interpreter cannot run what imports `module`."""
-    test = f"import sys; print(*sys.version_info[:2]); import {module}"
-    try:
-        done = subprocess.run((python, "-c", test), capture_output=True, text=True, timeout=PROBE_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TrainperfError(f"{python} could not be asked for {module}: {error}") from error
-    version = tuple(int(word) for word in done.stdout.split()[:2] if word.isdigit())
-    if version < OLDEST_PYTHON:
-        told = ".".join(map(str, version)) or "no Python"
-        raise TrainperfError(f"{python} is {told}", "trainperf observes Python 3.11 and later")
-    if done.returncode:
-        said = done.stderr.strip().rpartition("\n")[2]
-        raise TrainperfError(f"{python} cannot import {module}: {said}", "install it there")
 
 
 def laid_over(run: Run, changed: Run, plain: Run) -> Run | str:

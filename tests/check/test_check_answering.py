@@ -77,11 +77,6 @@ def test_what_cannot_be_told_is_said_with_its_reason() -> None:
     assert all(reason.outcome != "failed" for reason in checked.reasons)
 
 
-def test_with_another_batch_size_the_line_is_of_samples() -> None:
-    checked = said(1.0, one(1.0, batch_size=64), batch_size=32)
-    assert "15.6 ms a sample against 31.2 ms (-50.0 %" in checked.text
-
-
 # ------------------------------------------------------------------------- new findings
 
 
@@ -151,10 +146,6 @@ def test_what_makes_a_baseline_poor_is_said(made: tuple[Repeat, ...], says: str)
     told = tuple(shortcomings(made))
     assert len(told) == 1
     assert says in told[0]
-
-
-def test_nothing_is_said_of_a_good_baseline() -> None:
-    assert not list(shortcomings((one(1.0), one(1.01), one(1.02))))
 
 
 # ------------------------------------------------------------------------- utilisation

@@ -182,7 +182,7 @@ def test_explain_lists_all_and_tells_one():
 
 
 def test_explain_says_what_no_run_has_shown_yet():
-    told = CliRunner().invoke(cli, ["explain", "gpu_clocks"]).output
+    told = CliRunner().invoke(cli, ["explain", "gpu_throttled"]).output
     assert "not seen in a real run yet: it takes a GPU" in told
 
 

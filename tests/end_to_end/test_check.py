@@ -78,7 +78,7 @@ def test_a_planted_tenth_is_caught_and_the_unchanged_script_passes(tmp_path: Pat
 @pytest.mark.timeout(300)
 def test_a_script_that_raises_is_no_regression(tmp_path: Path) -> None:
     script(tmp_path, SOURCE, "train.py")
-    status, output = check(tmp_path, "--baseline", "base.json", "--update", "--budget", "30s")
+    status, output = check(tmp_path, "--save-baseline", "base.json", "--budget", "30s")
     assert status == 0, output
     script(tmp_path, "raise ValueError('no data')", "train.py")
     status, output = check(tmp_path, "--baseline", "base.json")

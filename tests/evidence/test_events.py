@@ -86,7 +86,6 @@ def test_a_site_without_columns_is_not_exact():
     ("hooks", "said"),
     [
         (["torch.optim.optimizer"], "1 hook was live in PyTorch"),
-        (["tensorflow.x", "keras.src.y"], "2 hooks were live in TensorFlow and Keras"),
         (
             ["tensorflow.x", "keras.y", "torch.z"],
             "3 hooks were live in TensorFlow, Keras and PyTorch",
@@ -118,13 +117,10 @@ def test_sessions_of_tensorflow_1_are_recognised_as_what_is_not_observed():
     assert not any("no weights" in one for one in error.seen)
 
 
-def test_a_framework_that_is_not_observed_is_named():
+def test_a_framework_that_is_not_observed_is_named_unless_something_else_imported_it():
     assert "imported JAX 0.7.1, which trainperf does not observe" in str(said(JAX))
     keras = {"e": "unsupported", "name": "Keras on jax", "version": ""}
     assert "imported Keras on jax, which" in str(said(IMPORT, keras, keras))
-
-
-def test_a_framework_that_something_else_imported_is_not_to_blame():
     assert "no step that updates weights" in str(said(IMPORT, JAX))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fixes.boxes import box, instance
 from fixes.case_text import evidence_of
-from trainperf.evidence.exchange import with_gpu_link, with_network_link
+from trainperf.evidence.exchange import linked
 from trainperf.model import Instance, Link, Machine, Parallel
 
 JOB = "ddp_large_gradients | parallel.exchange.link = null"
@@ -50,16 +50,16 @@ def on_gpus(second: str = "8 × NVIDIA H100 80GB HBM3") -> Parallel:
     ids=["hosts", "absent", "CPU", "logical", "unknown", "gloo", "measured", "no exchange"],
 )
 def test_a_job_that_exchanges_otherwise_is_left_alone(other: Parallel) -> None:
-    assert with_gpu_link(other, NVLINK) is other
+    assert linked(other, NVLINK, box()) is other
 
 
 @pytest.mark.parametrize("link", [NVLINK, None])
 def test_ranks_on_gpus_of_one_host_exchange_over_what_connects_these(link: Link | None) -> None:
-    found = with_gpu_link(on_gpus(), link)
+    found = linked(on_gpus(), link, box())
     assert found is not None
     assert found.exchange is not None
     assert found.exchange.link == link
-    assert with_gpu_link(None, link) is None
+    assert linked(None, link, box()) is None
 
 
 # ------------------------------------------------------------------------------ hosts
@@ -69,7 +69,7 @@ TWO_HOSTS = "parallel.hosts = 2; parallel.expected = 16"
 
 @pytest.mark.parametrize(("name", "kind"), [("p4d.24xlarge", "EFA"), ("g5.xlarge", "network")])
 def test_hosts_exchange_over_the_network_of_their_instances(name: str, kind: str) -> None:
-    found = with_network_link(job(TWO_HOSTS), instance(name))
+    found = linked(job(TWO_HOSTS), NVLINK, instance(name))
     assert found is not None
     assert found.exchange is not None
     assert found.exchange.link is not None
@@ -85,10 +85,9 @@ def of_type(**fields: object) -> Machine:
 @pytest.mark.parametrize("machine", [box(), instance("x9.new"), of_type(network_bytes_s=None)])
 def test_what_is_not_known_is_no_link(machine: Machine) -> None:
     ours = job(TWO_HOSTS)
-    assert with_network_link(ours, machine) is ours
+    assert linked(ours, NVLINK, machine) is ours
 
 
 def test_one_host_and_a_link_that_is_known_are_left_alone() -> None:
-    assert with_network_link(None, P4D) is None
     for alone in (job(), evidence_of("ddp_large_gradients | parallel.hosts = 2").parallel):
-        assert with_network_link(alone, P4D) is alone
+        assert linked(alone, NVLINK, P4D) is alone

@@ -48,10 +48,6 @@ def test_what_the_source_does_not_tell_is_not_known_and_why(loop, loops):
     assert told.reason
 
 
-def test_a_run_that_ended_before_its_loops_were_read_has_no_length():
-    assert isinstance(length(Observed((), {"kind": "fit"}, ()), DATA), Missing)
-
-
 def test_a_loop_over_data_within_one_of_epochs():
     told = found(DATA, around(), EPOCHS)
     assert (told.steps, told.epochs, told.text) == (240, 6, "6 epochs of 40 steps")
@@ -70,10 +66,7 @@ def test_a_counter_that_goes_on_through_the_epochs_ends_the_training():
     told = found(DATA, around(left=90), EPOCHS, made=10)
     assert (told.steps, told.epochs) == (100, 3)
     assert told.text == "100 steps, until its counter ends it"
-
-
-def test_a_counter_ends_a_loop_over_endless_data():
-    assert found(Loop("iterator"), around(left=90), made=10).steps == 100
+    assert found(Loop("iterator"), around(left=90), made=10).steps == 100  # of endless data
 
 
 def test_folds_count_as_often_as_they_train():
@@ -130,12 +123,6 @@ def test_a_fit_under_a_condition_comes_as_often_as_it_was_seen_to():
 def test_a_trainer_ends_at_its_steps_or_its_epochs(steps, epochs, many):
     trainer = {"name": "Trainer", "steps": steps, "epochs": epochs}
     assert found(DATA, trainer=trainer).steps == many
-
-
-def test_a_trainer_without_an_end_has_no_length():
-    assert isinstance(
-        found(DATA, trainer={"name": "Trainer", "steps": None, "epochs": None}), Missing
-    )
 
 
 def test_early_stopping_leaves_the_length_open():

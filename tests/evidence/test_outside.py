@@ -76,11 +76,6 @@ def test_a_few_calls_beside_many_steps_are_nothing():
     assert isinstance(value, Missing)
 
 
-def test_without_a_step_time_nothing_is_known():
-    value = outside(observed(FIT, cycle()), Missing("no steps"))
-    assert value == Missing("no steps")
-
-
 def evaluation(at: float, seconds: float = 2.0, every: int | None = None, **more: Any) -> Event:
     where = {**HERE, "function": "estimate_loss"}
     return {"e": "evaluation", "s": at, "seconds": seconds, "where": where, "every": every} | more
@@ -151,12 +146,6 @@ def test_an_evaluation_in_the_first_turn_of_the_steps_own_loop_comes_back():
     assert isinstance(unknown, Missing)
 
 
-def test_epochs_before_whose_first_the_model_was_evaluated_are_left_alone():
-    loop = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}
-    events = (evaluation(50.0, every=1), loop, *steps("real", [0.1] * 5))
-    assert isinstance(outside(observed(*events), REAL), Missing)
-
-
 def test_calls_in_blocks_that_were_held_up_are_their_share_of_these():
     turn = found(
         {"e": "calls", "b": 0, "n": 10, "calls": [called(10, 0.6)]},
@@ -188,12 +177,8 @@ def in_place(seconds: float, instead_s: float, **fields: Any) -> Event:
     return {**at, "seconds": seconds, "instead_s": instead_s, **fields}
 
 
-def test_a_few_pairs_of_a_call_prove_nothing():
-    turn = found(cycle(10.0, calls=[called(200, 9.0)]), *[in_place(0.05, 0.002)] * 4)
-    assert turn.spent[0].instead is None
-
-
-def test_pairs_of_another_line_are_not_those_of_a_call():
+def test_few_pairs_of_a_call_and_those_of_another_line_prove_nothing():
     other = {**HERE, "line": 99}
-    turn = found(cycle(10.0, calls=[called(20, 9.0)]), *[in_place(0.05, 0.002, where=other)] * 8)
+    pairs = [*[in_place(0.05, 0.002)] * 4, *[in_place(0.05, 0.002, where=other)] * 8]
+    turn = found(cycle(10.0, calls=[called(200, 9.0)]), *pairs)
     assert turn.spent[0].instead is None

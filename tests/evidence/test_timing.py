@@ -82,20 +82,6 @@ def test_the_noise_of_waiting_is_that_of_neighbouring_blocks():
     assert times(observed(FIT, *blocks("real", slowing))).waiting_noise is None
 
 
-def test_settling_and_first_steps_are_in_no_time():
-    found = times(
-        observed(
-            FIT,
-            *steps("real~", [9.0, 9.0]),
-            *steps("first", [9.0]),
-            *steps("traced", [9.0]),
-            *steps("real", [0.1] * 10),
-            block("real", 1.0, 10),
-        )
-    )
-    assert found.real == pytest.approx(0.1)
-
-
 def test_too_few_steps_are_no_measure_and_never_zero():
     found = times(observed(FIT, *steps("warmup", [8.0, 0.1])))
     assert isinstance(found.real_, Missing)
@@ -106,11 +92,6 @@ def test_too_few_steps_are_no_measure_and_never_zero():
 def test_a_drain_of_one_batch_has_no_slope():
     found = times(observed(FIT, drain((0.5, 1))))
     assert isinstance(found.input_, Missing)
-
-
-def test_host_work_is_not_told_where_the_loop_is_the_users():
-    own = {**FIT, "kind": "iterator"}
-    assert isinstance(times(observed(own, *steps("resident", [0.1]))).host_, Missing)
 
 
 def test_a_first_step_that_goes_on_with_what_a_drain_opened_is_no_restart():

@@ -54,8 +54,6 @@ def once_per_trace(body: str) -> str:
 
 ASKED: dict[str, Callable[[str], object]] = {
     "acts_once": once_per_trace,
-    "becomes_float": lambda body: graphs._becomes_float(of_step(body), "n"),
-    "may_overflow": lambda body: graphs._may_overflow(of_step(body), "n"),
     "does_more": of_callback,
 }
 

@@ -155,6 +155,7 @@ def phases(record: Record) -> list[str]:
 class Loops:
     def __init__(self) -> None:
         self.process = FakeProcess({}, lenient=True)
+        self.loader_places: dict[Any, Any] = {}
 
 
 class Driver:

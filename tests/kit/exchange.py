@@ -61,22 +61,20 @@ def hooked() -> Iterator[Any]:
 
     from trainperf.child.process.patching import undo
     from trainperf.child.torch.exchange import ddp as torch_ddp
-    from trainperf.child.torch.exchange import exchange, gradient_sums
+    from trainperf.child.torch.exchange import exchange
     from trainperf.child.torch.loops import TorchLoops
 
     data_parallel: Any = sys.modules["torch.nn.parallel.data_parallel"]  # a function has its name
     loops = TorchLoops(Watcher())  # type: ignore[arg-type]
     loops.training.driver = SimpleNamespace(kind="none", stale=lambda: False)  # type: ignore
     torch_ddp.watch(loops, distributed)
-    gradient_sums.watch(loops, distributed_c10d)
+    exchange.watch_sums(loops, distributed_c10d)
     exchange.watch_data_parallel(loops, data_parallel)
     exchange.watch_saves(loops, torch.serialization)
-    loops.ddps = torch_ddp.ddps(loops)
-    loops.sums = gradient_sums.sums(loops)
     try:
         yield loops
     finally:
-        loops.ddps.unhook()
+        undo(distributed.DistributedDataParallel, "forward")
         undo(distributed.DistributedDataParallel, "__init__")
         undo(distributed_c10d, "all_reduce")
         undo(data_parallel.DataParallel, "__init__")

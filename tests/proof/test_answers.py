@@ -159,13 +159,6 @@ def test_a_check_fails_where_a_step_surely_takes_longer(low, high, control, outc
     assert strict.exit_status == int(outcome != "passed")
 
 
-def test_a_revision_that_fails_is_undecided():
-    broken = judged(Trial("main", Outcome.FAILED, "fails: no"), None)
-    check = checked(broken, Tried(Trials("none")), 0.05, False, "main")
-    assert check.outcome == "undecided"
-    assert check.text == "check cannot tell: main: With the change the script fails: no."
-
-
 def test_a_check_of_whole_runs_tells_of_runs():
     control = replace(QUIET, pairs=1, steps=0, floor=0.05)
     slow = judged(trial(1.4, 1.5, basis="whole runs", pairs=2), control)

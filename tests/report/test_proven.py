@@ -14,7 +14,17 @@ from rewriting import finding_of
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import _freed, _proven, edits_in
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Evidence, Finding, Outcome, Patch, Site, Trial, Trials
+from trainperf.model import (
+    Diagnosis,
+    Evidence,
+    Finding,
+    Outcome,
+    OwnCode,
+    Patch,
+    Site,
+    Trial,
+    Trials,
+)
 from trainperf.model.findings import Equivalence
 from trainperf.report.assemble.diagnosis import assemble
 from trainperf.rewrite.diff import unified
@@ -154,7 +164,7 @@ def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited:
         bound=2.0,
         bound_basis="",
         where=(Site(str(file), line, "act"),),
-        data={"share": 0.4, "name": "`act`", "does": "scores", "takes": True, "kind": "metrics"},
+        own=OwnCode("`act`", "call", "scores", 0.4, surely=True),
     )
     setting = replace(own, id="torch_workers")  # of the same line, and no edit of it answers it
     kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True)

@@ -14,8 +14,8 @@ from reporters.samples import first, over
 from trainperf.model import Diagnosis, Ending, Event, Gpu
 from trainperf.model.torch.step import Part
 from trainperf.report.assemble import diagnosis as report
+from trainperf.report.sections._shares import waits_s
 from trainperf.report.sections.parts import NAMES, by_line, step_split
-from trainperf.report.sections.shares import waits_s
 from trainperf.report.sections.step import rates
 
 

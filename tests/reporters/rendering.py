@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from trainperf.model import Diagnosis
-from trainperf.report.document import Page, Section
+from trainperf.report.document import Page, Written
 from trainperf.reporters.terminal import render
 from trainperf.reporters.terminal.blocks import write
 from trainperf.reporters.terminal.paper import Paper
@@ -23,7 +23,7 @@ def section(
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     paper, page = Paper(Console(file=file, width=width, color_system=None)), Page()
     writer(diagnosis, page)
-    write(Section("", tuple(page.blocks)), paper)
+    write(Written("", tuple(page.blocks)), paper)
     paper.print()
     file.seek(0)
     return " ".join(file.read().split())

@@ -12,11 +12,11 @@ import pytest
 from reporters.pages import parsed
 from reporters.rendering import section, text
 from reporters.samples import BY_LINE, INPUT_BOUND, LINES, TORCH, over, timed
-from trainperf.model import Category, Diagnosis, Loop, Missing, Site, StepLines
+from trainperf.model import Category, Diagnosis, Loop, Missing, OwnCode, Site, StepLines
 from trainperf.model import words as units
 from trainperf.report.document import Lines, Page, SourceRow
 from trainperf.report.sections import lines
-from trainperf.report.sections.shares import shares
+from trainperf.report.sections._shares import shares
 from trainperf.reporters import reporter
 
 SHORT = """\
@@ -159,8 +159,8 @@ def test_a_function_of_many_light_lines_is_named_as_well() -> None:
 def test_the_bar_shows_what_the_verdict_says_of_a_function(
     kind: str, category: Category, counted: float | None, told: float
 ) -> None:
-    data = {"kind": kind, "share": 0.55, "whole": 0.65, "name": "`loss_of`"}
-    own = replace(TORCH.findings[0], id="own_function", category=category, data=data)
+    code = OwnCode("`loss_of`", kind, "", 0.65)
+    own = replace(TORCH.findings[0], id="own_function", category=category, own=code)
     other = timed(TORCH, real=0.1, resident=0.1, host=counted)
     bar = shares(replace(other, findings=(own,)))
     seconds = sum(part for name, part, _ in bar if name == "your own `loss_of`")

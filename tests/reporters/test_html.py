@@ -30,8 +30,6 @@ from reporters.samples import (
 from trainperf.model import Equivalence, Moment, Patch, Site, Span, Timeline, Verdict
 from trainperf.model.diagnosis import Ignored
 from trainperf.report import whole
-from trainperf.report.document import Document, Section
-from trainperf.report.document import Page as Blocks
 from trainperf.report.level import Judgement
 from trainperf.report.plain import one_line
 from trainperf.reporters.html import render
@@ -231,21 +229,6 @@ def test_the_templates_are_shipped_and_wide_tables_can_be_stacked() -> None:
     named = set(re.findall(r'data-label="([^"]+)"', table))
     assert named
     assert named <= set(heads[1:])
-
-
-def test_a_section_without_a_place_of_its_own_stands_among_the_other_costs(monkeypatch) -> None:
-    def with_one_more(diagnosis: Any, **options: str) -> Document:
-        blocks = Blocks()
-        blocks.heading("Tea")
-        blocks.prose("The kettle takes 4 min.")
-        sections = whole.document(diagnosis, **options).sections
-        return Document((*sections, Section("tea", tuple(blocks.blocks))))
-
-    monkeypatch.setattr("trainperf.reporters.html.page.document", with_one_more)
-    assert "The kettle takes" in render(HEALTHY)
-
-
-# --------------------------------------------------------------- what the script has in its names
 
 
 def test_an_attack_adds_no_element_and_no_attribute_and_is_shown_as_it_was_written() -> None:

@@ -42,6 +42,7 @@ from trainperf.model import (
     Missing,
     Objects,
     OverTime,
+    OwnCode,
     PhaseUse,
     Price,
     Reads,
@@ -56,8 +57,8 @@ from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, devices, money, storage, training
+from trainperf.report.sections._shares import shares
 from trainperf.report.sections.parts import OPERATORS_HEADING as OPERATORS
-from trainperf.report.sections.shares import shares
 from trainperf.report.whole import short
 from trainperf.reporters import html, markdown
 
@@ -96,13 +97,13 @@ def test_what_is_not_explained_is_not_called_waiting_for_data() -> None:
 def test_the_users_own_function_is_a_part_of_its_own() -> None:
     diagnosis = first("torch_step_logging")
     own = finding(first("loop_python_metric"), "own_function")
-    data = {"kind": "call", "share": 0.5, "name": "`Adam.step`"}
-    found = shares(replace(diagnosis, findings=(replace(own, data=data),)))
+    code = OwnCode("`Adam.step`", "call", "", 0.5)
+    found = shares(replace(diagnosis, findings=(replace(own, own=code),)))
     real = diagnosis.step_s
     assert real is not None
     seconds = next(part[1] for part in found if part[0] == "your own `Adam.step`")
     assert seconds == pytest.approx(real / 2, rel=0.05)
-    of_the_model = replace(own, data={**data, "kind": "weights"})
+    of_the_model = replace(own, own=replace(code, kind="weights"))
     names = {part[0] for part in shares(replace(diagnosis, findings=(of_the_model,)))}
     assert not any("Adam" in name for name in names)
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from trainperf.recording.machine.machine import HARMFUL
+from trainperf.fixes.gpu.cards import MEANS
 from trainperf.samplers import nvml_device
 
 
@@ -9,14 +9,10 @@ def test_a_bit_without_a_name_is_not_lost() -> None:
 
 
 def test_heat_is_harmful_and_the_power_cap_is_not() -> None:
-    heat, cap, chosen = (
-        nvml_device.throttle_words(0x40),
-        nvml_device.throttle_words(0x4),
-        nvml_device.throttle_words(0x2),
-    )
-    assert HARMFUL.issuperset(heat)
-    assert HARMFUL.isdisjoint(cap + chosen)
+    heat, cap = nvml_device.throttle_words(0x40), nvml_device.throttle_words(0x4)
+    assert MEANS.keys() >= set(heat)
+    assert MEANS.keys().isdisjoint(cap)
 
 
 def test_every_harmful_word_is_one_that_a_gpu_can_say() -> None:
-    assert HARMFUL.issubset(nvml_device.throttle_words(0x1FF))
+    assert MEANS.keys() <= set(nvml_device.throttle_words(0x1FF))

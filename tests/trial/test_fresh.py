@@ -9,7 +9,7 @@ from trainperf.model import Outcome
 from trainperf.recording.run import Epoch
 from trainperf.trial import contest, fresh
 from trainperf.trial.budget import LATE, Clock
-from trainperf.trial.fresh import FreshProcesses, Process, Rest
+from trainperf.trial.fresh import FreshProcesses, Process
 from trainperf.trial.legs.leg import LegFailed, Slice
 from trainperf.trial.outcome import Start, trial
 from trainperf.trial.parity import Losses
@@ -41,7 +41,7 @@ class Written(FreshProcesses):
 
     def compare_all(self, *names):
         fixes = [changed(self._run_of, self.script, "", name) for name in names]
-        return self.compare(fixes, self.time, Rest())
+        return self.compare(fixes, self.time)
 
 
 def test_processes_follow_each_other_unchanged_changed_changed_unchanged(tmp_path):
@@ -131,7 +131,6 @@ def test_slices_of_another_kind_are_compared_with_those_of_a_process_that_made_s
     (again,) = engine.compare(
         [replace(changed(engine._run_of, engine.script, "", "c"), holds=epoch)],
         engine.time,
-        Rest(),
     )
     assert engine.started == ["", "b", "b", "", "", "c", "c", ""]
     assert again.ratio.speedup == pytest.approx(2.0, rel=0.01)

@@ -31,7 +31,6 @@ from kit.legs import (
 from kit.processes import LONG_S, gone
 from trainperf.run.stopping import Guard
 from trainperf.trial.contest import take
-from trainperf.trial.legs import leg as leg_module
 from trainperf.trial.legs.leg import Leg, LegFailed
 from trainperf.trial.ratio import Pair
 
@@ -86,19 +85,6 @@ class Sleeper(Leg):
         return super().run_slice(*args)
 
 
-class Restless(Sleeper):
-    """A leg whose threads are not stopped while it waits: what must not happen."""
-
-    def start(self, guard):
-        super().start(guard)
-        self._processes.stop = lambda: None
-
-    def arrived(self):
-        super().arrived()
-        self._words[leg_module.words.ALONE] = 0
-        self._processes.wake()
-
-
 def against_itself(tmp_path, kind, pairs=8):
     run = base_run(written(tmp_path, FED))
     base, other = Leg("", run, tmp_path / "base"), kind("same", run, tmp_path / "same")
@@ -118,12 +104,6 @@ def against_itself(tmp_path, kind, pairs=8):
 @repeated
 def test_batches_made_during_a_longer_pause_flatter_nobody(tmp_path):
     assert 0.93 < against_itself(tmp_path, Sleeper) < 1.07
-
-
-@pytest.mark.alone
-@repeated
-def test_the_test_above_would_notice_a_leg_that_fills_its_buffers_while_it_waits(tmp_path):
-    assert against_itself(tmp_path, Restless, pairs=2) > 1.3
 
 
 FAULTS = {
@@ -187,17 +167,6 @@ def test_a_leg_killed_while_it_is_stopped_is_noticed(tmp_path):
             leg.end()
 
 
-@pytest.mark.parametrize("failure", ["fails: ValueError: no", ""])
-def test_a_leg_that_was_ended_has_no_more_turns(tmp_path, failure):
-    leg = Leg("", base_run(written(tmp_path, PLAIN.format(0.02))), tmp_path / "leg")
-    with Guard() as guard:
-        leg.start(guard)
-        leg.failure = failure
-        leg.end()
-    with pytest.raises(LegFailed, match=failure or "ended before"):
-        leg.run_slice(4, 1, LONG_S, lambda: False)
-
-
 def test_legs_that_were_stopped_from_outside_go_on(tmp_path):
     """The lost wake-up: stopped by us just before it would stop itself."""
     script = written(tmp_path, PLAIN.format(0.02))
@@ -232,19 +201,6 @@ def test_a_launcher_that_opens_a_session_of_its_own_can_be_stopped_and_woken(tmp
                 assert piece.steps == 4
         finally:
             leg.end()
-
-
-def test_the_time_being_over_ends_the_turns_in_the_middle_of_a_slice(tmp_path):
-    script = written(tmp_path, PLAIN.format(0.02))
-    run = base_run(script)
-    asked = threading.Event()
-    threading.Timer(4.0, asked.set).start()
-    time_ = clock(60.0, asked.is_set)
-    began = time.monotonic()
-    with queue(run, tmp_path) as engine:
-        engine.compare([changed(run, script, PLAIN.format(0.019))], time_)
-        taken = time.monotonic() - began
-    assert taken < 30
 
 
 KILLED = """

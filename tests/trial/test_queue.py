@@ -197,14 +197,13 @@ def test_what_pays_is_put_together_while_others_are_still_tried(monkeypatch):
     machine = Machine(**every("ab", step_s=0.05), **every("cdef"), **{"a+b": {"step_s": 0.03}})
     joined = candidate("a+b", pairs=10)
 
-    class Together(Rest):
-        def more(self, measured):
-            paying = {one.name for one in measured if one.ratio.low > 1.5}
-            return [joined] if paying >= {"a", "b"} else []
+    def look(measured, candidates):
+        paying = {one.name for one in measured if one.ratio.low > 1.5}
+        return Rest(more=[joined] if paying >= {"a", "b"} else [])
 
     with machine.queue(monkeypatch, slots=4) as queue:
         given = [candidate(name) for name in "abcdef"]
-        found = queue.compare(given, machine.clock(), Together())
+        found = queue.compare(given, machine.clock(), look)
     assert [one.name for one in found] == [*"abcdef", "a+b"]
     assert len(found[-1].pairs) >= 10
     assert found[-1].ratio.speedup == pytest.approx(10 / 3, rel=0.05)
@@ -215,16 +214,15 @@ def test_what_pays_is_put_together_while_others_are_still_tried(monkeypatch):
 
 @pytest.mark.parametrize("slots", [8, 2])
 def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slots):
-    class AsGood(Rest):
-        def needless(self, candidates, measured):
-            there = any(one.name == "a" and one.ratio for one in measured)
-            names = [one.name for one in candidates if one.name != "c"]
-            return dict.fromkeys(names, "a gives all") if there else {}
+    def look(measured, candidates):
+        there = any(one.name == "a" and one.ratio for one in measured)
+        names = [one.name for one in candidates if one.name != "c"]
+        return Rest(needless=dict.fromkeys(names, "a gives all") if there else {})
 
     machine = Machine(**every("a", step_s=0.05), **every("bcd", start_s=3.0))
     with machine.queue(monkeypatch, slots=slots) as queue:
         given = [candidate(name) for name in "abcd"]
-        found = queue.compare(given, machine.clock(), AsGood())
+        found = queue.compare(given, machine.clock(), look)
     assert [one.needless for one in found] == ["", "a gives all", "", "a gives all"]
     assert [one.ratio is not None for one in found] == [True, False, True, False]
     assert not any(one.late for one in found)

@@ -1,6 +1,5 @@
 """The queue with real legs: slow starts, loops that end, a card that does not hold them all."""
 
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -19,12 +18,9 @@ from kit.legs import (
     queue,
     repeated,
     states,
-    warm_up,
     written,
 )
-from kit.processes import LONG_S
 from trainperf.model import Outcome
-from trainperf.run.stopping import Guard
 from trainperf.trial import contest
 from trainperf.trial import queue as queue_module
 from trainperf.trial.budget import CACHES
@@ -158,16 +154,6 @@ def test_legs_whose_loops_end_by_themselves_are_followed_by_others(tmp_path):
         assert again.ratio.speedup > 2
 
 
-def test_an_unchanged_script_that_never_made_a_slice_cannot_be_compared(tmp_path):
-    script = written(tmp_path, LOOP + "raise MemoryError('no room')")
-    run = base_run(script)
-    with queue(run, tmp_path) as engine:
-        with pytest.raises(LegFailed, match="fails: MemoryError: no room"):
-            engine.compare([changed(run, script, ENDING.format(0.01, 50))], clock())
-        with pytest.raises(LegFailed, match="fails: MemoryError: no room"):
-            engine.baseline()
-
-
 def test_memory_that_runs_out_ends_the_leg_that_was_started_last(tmp_path, monkeypatch):
     monkeypatch.setattr(Queue, "_at_once", 2)
     short = iter([False] * 5 + [True])
@@ -295,23 +281,6 @@ def test_slices_in_which_memory_ran_short_count_for_nobody(tmp_path):
     assert other.ratio.speedup > 1.5
 
 
-def test_a_script_that_runs_short_of_memory_beside_itself_is_not_compared_so(tmp_path):
-    script = written(
-        tmp_path,
-        LOOP.replace(
-            "    seen = training()\n",
-            "    seen = training()\n    seen.retries = lambda: RETRIES[0]\n",
-        )
-        + "RETRIES = [0]\ndef step(number):\n    RETRIES[0] += 1\n    time.sleep(0.02)\n"
-        + "train(step)\n",
-    )
-    run = base_run(script)
-    with queue(run, tmp_path) as engine, pytest.raises(LegFailed, match="ran short"):
-        engine.compare(
-            [changed(run, script, LOOP + "train(lambda number: time.sleep(0.02))")], clock()
-        )
-
-
 SHARED = (
     LOOP
     + """
@@ -386,21 +355,6 @@ def given_devices():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Leg, "give_device", noted)
         yield given
-
-
-def test_a_device_that_is_used_only_after_the_warm_up_is_not_waited_for(tmp_path):
-    late = "if number == 60:\n        told.before_device()\n    if number < 7"
-    source = SHARED.replace("\ntold.before_device()", "").replace("if number < 7", late)
-    leg = Leg("", base_run(written(tmp_path, source)), tmp_path / "leg")
-    until = time.monotonic() + LONG_S
-    with Guard() as guard:
-        try:
-            warm_up([leg], guard)
-            piece = leg.run_slice(60, 1, LONG_S, lambda: time.monotonic() > until)
-        finally:
-            leg.end()
-    assert leg.failure == ""
-    assert piece is not None
 
 
 FAST = SHARED.replace("0.02", "0.005")

@@ -62,29 +62,29 @@ def ahead(*planned):
 def test_what_pays_alone_is_put_together_the_best_first():
     small, large, idle = alone("a", 1.5), alone("b", 3.0, share=0.5), alone("c", 1.0)
     plan = ahead(small, large, idle)
-    assert plan.more([small]) == ()
-    assert plan.more([small, idle]) == ()
-    (both,) = plan.more([small, large, idle])
+    assert plan.look([small], ()).more == ()
+    assert plan.look([small, idle], ()).more == ()
+    (both,) = plan.look([small, large, idle], ()).more
     assert (both.fixes, both.hope, both.share, both.pairs) == (("b", "a"), 4.5, 0.5, ON_TOP)
 
 
 def test_a_fix_with_several_ways_waits_for_the_last_of_them():
     two, four, other = alone("w", 1.5, "2"), alone("w", 2.0, "4"), alone("a", 1.5)
     plan = ahead(two, four, other)
-    assert plan.more([two, other]) == ()
-    assert [one.fixes for one in plan.more([two, four, other])] == [("w", "a")]
+    assert plan.look([two, other], ()).more == ()
+    assert [one.fixes for one in plan.look([two, four, other], ()).more] == [("w", "a")]
 
 
 def test_what_was_put_together_before_is_not_measured_again():
     small, large = alone("a", 1.5), alone("b", 3.0)
     plan = ahead(small, large)
-    (both,) = plan.more([small, large])
+    (both,) = plan.look([small, large], ()).more
     known = Measured(both, Ratio(4.4, 4.3, 4.5, 10, 30), None)
     same, another = AllGoTogether().join(["b", "a"]), AllGoTogether().join(["b", "a", "c"])
     found = plan.compare([known], [same, another], None)
     assert [one.ratio.speedup for one in found] == [4.4, 9.0]
     assert plan.engine.asked == [("b+a+c", ON_TOP)]
-    assert plan.keep([small, large, known]) < plan.keep([small, large])
+    assert plan.look([small, large, known], ()).keep_s < plan.look([small, large], ()).keep_s
 
 
 def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
@@ -97,9 +97,9 @@ def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
     asked = [four.candidate, prefetch, model, replace(prefetch, fixes=("other",), hope=4.0)]
     asked.append(replace(prefetch, fixes=("unknown",), most=None))
     reason = "workers (3) gives all that a faster input can"
-    assert plan.needless(asked, [three]) == {"workers (4)": reason, "prefetch": reason}
-    assert plan.needless(asked, [four]) == {}
-    assert plan.needless(asked, []) == {}
+    assert plan.look([three], asked).needless == {"workers (4)": reason, "prefetch": reason}
+    assert plan.look([four], asked).needless == {}
+    assert plan.look([], asked).needless == {}
 
 
 FINDINGS = {

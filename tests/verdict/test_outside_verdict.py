@@ -98,7 +98,7 @@ def test_a_cold_read_may_take_longer_in_the_run_than_in_the_probe() -> None:
     # a limit of requests a second was seen to cost 1.15 times what the probe found
     found = detected("storage_small_files", f"{FROM_DISK}; reads[0].cold_file_s = 8e-5")
     assert found.bound == pytest.approx(15.075 / 9.234, abs=0.001)  # 1.25 × 5.12: all the waiting
-    assert found.data["waits_s"] == pytest.approx(0.00512)
+    assert found.waits.seconds == pytest.approx(0.00512)
 
 
 def test_a_run_that_used_up_a_burst_waits_longer_than_the_probe_says() -> None:
@@ -127,7 +127,7 @@ def test_workers_that_get_no_more_together_do_not_divide_the_time(
 ) -> None:
     files = evidence_of(f"{FROM_DISK}; reads[0].cold_parallel_bytes_s = {parallel_bytes_s}").reads
     found = detected("storage_small_files", replace(evidence_of(WAITING), reads=files))
-    assert found.data["waits_s"] == pytest.approx(waits_s, rel=0.01)
+    assert found.waits.seconds == pytest.approx(waits_s, rel=0.01)
 
 
 def test_the_first_epoch_has_a_word_and_no_price() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.fixes.findings import shown_findings
-from trainperf.model import Equivalence, Finding, Outcome, Trial, Verdict
+from trainperf.model import Equivalence, Finding, Outcome, OwnCode, Trial, Verdict
 from trainperf.verdict import after_trials, input_culprit, ranked, verdict
 
 
@@ -27,7 +27,7 @@ def finding(
 
 A, B = finding("a", 1.5), finding("b", 2.0)
 UNUSED = finding("gpu_build", None, "environment", Equivalence.ENVIRONMENT)
-OWN = finding("own_function", 1.4, "host", data={"takes": True})
+OWN = finding("own_function", 1.4, "host", own=OwnCode("`act`", "call", "scores", 0.5, surely=True))
 LARGER = finding("batch_size", 1.9, "model", Equivalence.SEMANTICS)
 ITEM = finding("torch_item_work", 9.0)
 WORKERS = finding("torch_workers", 2.0, rewritable=True)
@@ -46,7 +46,7 @@ FAR = finding("s3_other_region", None, "storage")
         ([replace(B, id="c"), B, replace(B, id="d", bound=2.001, rewritable=True)], "d b c"),
         # a GPU that is not used, and a function of the user's own that takes the step
         ([finding("a", 30.0), OWN, UNUSED], "gpu_build own_function a"),
-        ([A, replace(OWN, data={"takes": False})], "a own_function"),
+        ([A, replace(OWN, own=None)], "a own_function"),
         ([OWN, WORKERS], "torch_workers own_function"),
         # a change of the experiment counts half
         ([LARGER, finding("a", 1.6)], "a batch_size"),

@@ -113,6 +113,7 @@ SCRIPTS = {
         "tests/real",
         "",
         "averaged_in_numpy cell_by_hand config_object crowded_threads decaying_squares "
+        "distorted_buffer "
         "dropped_attention eager_agent eager_attention estimated_losses file_opened_per_item "
         "fit_each_window folds_anew front_padded frozen_base growing_graph histograms_each_step "
         "inline_tape kept_sessions keras_doubles left_debugging loaded_again loader_each_epoch "

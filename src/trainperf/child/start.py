@@ -72,7 +72,7 @@ TORCH = {
     "torch.cuda": "hooks.watch_devices",
     "torch.cuda.graphs": "hooks.watch_graphs",
     "torch.distributed.checkpoint.state_dict_saver": "exchange.exchange.watch_saves",
-    "torch.distributed.distributed_c10d": "exchange.gradient_sums.watch",
+    "torch.distributed.distributed_c10d": "exchange.exchange.watch_sums",
     "torch.nn.modules.module": "hooks.watch_modules",
     "torch.nn.parallel.data_parallel": "exchange.exchange.watch_data_parallel",
     "torch.nn.parallel.distributed": "exchange.ddp.watch",

@@ -18,15 +18,13 @@ class ScriptCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the marks in that tell `-m MODULE` and `-- COMMAND` from `SCRIPT`."""
-        return super().parse_args(ctx, _marked(args, self._valued()))
-
-    def _valued(self) -> set[str]:
-        return {
+        valued = {
             name
             for option in self.params
             if isinstance(option, click.Option) and not option.is_flag
             for name in option.opts
         }
+        return super().parse_args(ctx, _marked(args, valued))
 
 
 def _marked(args: list[str], valued: set[str]) -> list[str]:

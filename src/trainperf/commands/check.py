@@ -93,9 +93,8 @@ def check(
     baseline that can be read, a machine that cannot be compared, or no step timed; 3 the
     script failed; 130 interrupted.
     """
-    from trainperf.check import answering, running
+    from trainperf.check import running
     from trainperf.commands import outputs, session
-    from trainperf.model import Limits
 
     settings = replace(read_settings(given(flags)), trials=False)
     asked = outputs.parse(settings.output_format)
@@ -105,7 +104,7 @@ def check(
             hint="trainperf check --against REV --max-regression 5% -- train.py",
         )
     if against is None:
-        _one_of(baseline, save_baseline, command)
+        _one_of(baseline, save_baseline)
     target = session.target(module, command, Path.cwd(), "check --against REV", settings.python)
     check_whole_job(target.command, "check")
     check_outputs(
@@ -120,7 +119,18 @@ def check(
         _write(runs.diagnosis, None, settings, asked)
         _save(runs, Path(save_baseline), outputs.takes_stdout(asked))
         return
-    path = Path(baseline or "")
+    _against_file(target, settings, Path(baseline or ""), most, least, strict)
+
+
+def _against_file(
+    target: Target, settings: Settings, path: Path, most: float, least: float | None, strict: bool
+) -> NoReturn:
+    """Check against a baseline, or any saved report, and exit."""
+    from trainperf.check import answering
+    from trainperf.commands import outputs
+    from trainperf.model import Limits
+
+    asked = outputs.parse(settings.output_format)
     saved, limits = (
         answering.load(path, target.label),
         Limits(most, least, settings.fail_on, strict),
@@ -142,21 +152,14 @@ def inspected(folder: Path) -> Machine:
     return inspect_machine(directory=folder)
 
 
-def _one_of(baseline: str | None, save_baseline: str | None, command: tuple[str, ...]) -> None:
+def _one_of(baseline: str | None, save_baseline: str | None) -> None:
     """Refuse options that say nothing together."""
-    names = {word.partition("=")[0] for word in command[1:]}
-    late = sorted(names & {"--baseline", "--save-baseline"})
-    if baseline is None and save_baseline is None and late:
-        raise TrainperfError(
-            f"{late[0]} stands behind the script, so it is the script's own",
-            hint=f"options of trainperf stand before it: trainperf check {late[0]} FILE "
-            f"{command[0]}",
-        )
     if (baseline is None) == (save_baseline is None):
         raise TrainperfError(
             "which baseline?" if baseline is None else "one of --baseline and --save-baseline",
             hint="trainperf check --baseline FILE train.py checks against one, "
-            "trainperf check --save-baseline FILE train.py makes one; --against REV needs none",
+            "trainperf check --save-baseline FILE train.py makes one; --against REV needs none; "
+            "options behind the script are its own",
         )
 
 

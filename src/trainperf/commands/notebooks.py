@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 from trainperf.errors import TrainperfError
@@ -35,11 +34,6 @@ def check(path: Path) -> None:
         except (SyntaxError, ValueError) as error:
             line = number * STRIDE + (getattr(error, "lineno", 0) or 0)
             where = f"{path.name}, {spot(path.name, line)}"
-            if _awaits(code):
-                raise TrainperfError(
-                    f"{where}: a script cannot await outside of a function",
-                    hint="asyncio.run(…) runs it there too, in a function of your own",
-                ) from None
             shown = f": {text.strip()}" if (text := getattr(error, "text", "")) else ""
             told = f"{where} is not valid Python: {getattr(error, 'msg', error)}{shown}"
             raise TrainperfError(told, hint="mend or empty the cell") from None
@@ -54,11 +48,3 @@ def notes(path: Path) -> tuple[str, ...]:
     more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
     commands = count(len(left_out), "command")
     return (f"{commands} to IPython left out: {', '.join(named)}{more}",)
-
-
-def _awaits(code: str) -> bool:
-    try:
-        compile(code, "", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return False
-    return True

@@ -201,14 +201,20 @@ def run(
             raise
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
-        from trainperf.commands import redaction
-        from trainperf.commands.elsewhere import with_elsewhere
-        from trainperf.commands.outputs import write_trace
-        from trainperf.ranks import records
-
         if settings.trace is not None:
+            from trainperf.commands.outputs import write_trace
+
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
-    diagnosis = with_elsewhere(diagnosis)
+    return _saved(target, settings, folder, diagnosis, recording)
+
+
+def _saved(
+    target: Target, settings: Settings, folder: Path, diagnosis: Diagnosis, recording: Recording
+) -> tuple[Diagnosis, Path, TrainperfError | None]:
+    """Save a run in its folder, without secrets; what is returned is as of `run`."""
+    from trainperf.commands import redaction
+    from trainperf.ranks import records
+
     if not settings.keep_secrets:
         diagnosis = redaction.of_diagnosis(diagnosis)
         recording = redaction.of_recording(recording)

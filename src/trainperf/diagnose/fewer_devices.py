@@ -88,8 +88,10 @@ def measure(
         return (), run_on
     points, reasons = [], []
     devices = _devices_of_a_process(job)
+    start = evidence.startup.to_first_step_s if evidence.startup is not None else None
+    first = recording.ended - recording.started if start is None else start
+    needed = first + WARM_UP_S + 2 * MEASURE_S + MARGIN_S
     while devices < job.replicas:
-        needed = _needed_s(recording, evidence)
         left = deadline - time.monotonic()
         if interrupted() or left < needed:
             why = "interrupted" if interrupted() else f"it needs {needed:.0f} s of the budget"
@@ -188,13 +190,6 @@ def _each(evidence: Evidence) -> float | None:
     """Samples of a step on each device."""
     job, batch = evidence.parallel_, evidence.loop.batch_size
     return batch / (job.replicas if job is not None else 1) if batch else None
-
-
-def _needed_s(recording: Recording, evidence: Evidence) -> float:
-    """Seconds that a short run may take, from what the whole one took to start."""
-    start = evidence.startup.to_first_step_s if evidence.startup is not None else None
-    first = recording.ended - recording.started if start is None else start
-    return first + WARM_UP_S + 2 * MEASURE_S + MARGIN_S
 
 
 def _on(devices: int) -> str:

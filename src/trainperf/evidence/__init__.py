@@ -12,7 +12,7 @@ from typing import Any
 from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
-from trainperf.evidence.exchange import strategy, with_gpu_link, with_network_link
+from trainperf.evidence.exchange import linked, strategy
 from trainperf.evidence.facts import (
     callbacks,
     framework,
@@ -84,6 +84,8 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     taken = parts.read_or(UNTIMED, "the times", times, observed, recording.samples, parts)
     on = parts.read_or(Device("", "", 0), "the device", _device, recording, observed, machine)
     found = parts.read("the stages of the input", stages, observed, taken.input_)
+    last = Missing("") if isinstance(found, Missing) or not found else found[-1].cumulative_
+    whole = None if isinstance(last, Missing) else last
     job = parts.read_or(None, "the job's ranks", _job, recording, observed, machine, ranks)
     own = parts.read_or(Loop("update"), "the loop", loop, observed)
     own = parts.read_or(own, "the loop of all ranks", whole_job, own, job)
@@ -94,7 +96,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         loop=own,
         times=taken,
         stages_=found,
-        stage_input_s=_pipeline(found),
+        stage_input_s=whole,
         callbacks=parts.read_or((), "the callbacks", callbacks, observed),
         functions=parts.read_or((), "the functions on the stacks", functions, observed),
         lines_=parts.read("a step by lines", lines, observed, taken),
@@ -114,7 +116,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
             None, "late steps against early ones", over_time, observed, recording.samples
         ),
         use=parts.read_or((), "the use of the machine", usage, recording, observed, on),
-        facts=_all_facts(recording, observed, parts),
+        facts=parts.read_or({}, "the facts", _all_facts, recording, observed),
         torch_=parts.read_or(
             None, "what PyTorch did", torch, observed, taken.real_, on.kind == "GPU", parts
         ),
@@ -137,9 +139,8 @@ UNREADABLE = "this is a fault of trainperf's own; run it again, and report it if
 
 def _device(recording: Recording, observed: Observed, machine: Machine) -> Device:
     on = device(observed, machine)
-    if observed.place is None:
-        return on
-    return replace(on, of_others=of_others(observed, recording.events.values(), machine))
+    others = recording.events.values() if observed.place else ()
+    return replace(on, of_others=of_others(observed, others, machine))
 
 
 def _job(
@@ -149,25 +150,16 @@ def _job(
         job = parallel(recording, observed, machine)
     else:
         job = joined(on_gpus(ranks, machine), observed, recording.samples)
-    return with_network_link(with_gpu_link(job, recording.gpu_link), machine)
+    return linked(job, recording.gpu_link, machine)
 
 
-def _command(recording: Recording, observed: Observed) -> dict[str, object]:
+def _all_facts(recording: Recording, observed: Observed) -> dict[str, object]:
     return {
+        **_facts(observed.process),
+        **of_all_ranks(recording),
         "command_words": command_words(recording),
         "command_reaches_script": reaches_script(recording, observed),
     }
-
-
-def _all_facts(recording: Recording, observed: Observed, parts: Parts) -> dict[str, object]:
-    facts: dict[str, object] = {}
-    for name, reader in (
-        ("facts of the process", lambda: _facts(observed.process)),
-        ("facts of all ranks", lambda: of_all_ranks(recording)),
-        ("the command", lambda: _command(recording, observed)),
-    ):
-        facts |= parts.read_or({}, name, reader)
-    return facts
 
 
 def _facts(events: Sequence[Event]) -> dict[str, object]:
@@ -192,24 +184,14 @@ def of_all_ranks(recording: Recording) -> dict[str, object]:
     return found
 
 
-def _pipeline(found: object) -> float | None:
-    if isinstance(found, Missing) or not isinstance(found, tuple) or not found:
-        return None
-    last = found[-1].cumulative_
-    return None if isinstance(last, Missing) else float(last)
-
-
 def command_words(recording: Recording) -> list[str]:
     """Return the words of the command and of every process that it started.
 
     A launcher or a shell script may give the training script options of its own.
     """
-    found = list(recording.run.command)
-    for events in recording.events.values():
-        for event in events:
-            if event["e"] == "hello":
-                found += map(str, event.get("argv") or ())
-    return found
+    events = (event for events in recording.events.values() for event in events)
+    started = (event.get("argv") or () for event in events if event["e"] == "hello")
+    return [*recording.run.command, *(str(word) for words in started for word in words)]
 
 
 def reaches_script(recording: Recording, observed: Observed) -> bool:
@@ -219,14 +201,9 @@ def reaches_script(recording: Recording, observed: Observed) -> bool:
     script, or with its name where it has none.
     """
     argv = [str(word) for word in (observed.first("hello") or {}).get("argv") or ()]
-    last = max(1, len(_of_script(argv)))
-    return bool(argv) and list(recording.run.command[-last:]) == argv[-last:]
-
-
-def _of_script(argv: Sequence[str]) -> Sequence[str]:
-    """The words that are the script's own, of those that an interpreter was started with."""
     found = program(argv)
-    return argv[found.at :] if found is not None else ()
+    last = max(1, len(argv[found.at :])) if found is not None else 1
+    return bool(argv) and list(recording.run.command[-last:]) == argv[-last:]
 
 
 def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | None:
@@ -239,7 +216,10 @@ def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | 
         return None
     third = len(blocks) // 3
     early, middle, late = blocks[:third], blocks[third:-third], blocks[-third:]
-    times = [_times(one, observed.steps_per_call) for one in (early, middle, late)]
+    times = [
+        [block["d"] / (block["n"] * observed.steps_per_call) for block in part]
+        for part in (early, middle, late)
+    ]
     ratio, low, high = _ratio(times[2], times[0])
     means = [estimate(_level(one)).value for one in times]
     return OverTime(
@@ -254,10 +234,6 @@ def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | 
         batch_ratio=_batches(early, late),
         disturbed=_waited(samples, late) - _waited(samples, early) > CALM,
     )
-
-
-def _times(blocks: Sequence[Event], per_call: float) -> list[float]:
-    return [one["d"] / (one["n"] * per_call) for one in blocks]
 
 
 def _ratio(late: Sequence[float], early: Sequence[float]) -> Interval:
@@ -371,74 +347,44 @@ def reads(
     that is less. Where files are opened and next to nothing is read by calls they are mapped
     (`numpy.memmap`), and what is taken of them is not known.
     """
-    event = next((one for one in reversed(list(observed.of("reads")))), None)
+    event = next(reversed(list(observed.of("reads"))), None)
     steps = 0.0 if event is None else _steps(observed, event)
     if event is None or not steps:
         return tuple(found)
-    own_files = max(1, sum(one.files for one in found))
-    own_opens = sum(one.opens for one in found)
-    return tuple(
-        _of_step(
-            one,
-            event,
-            steps,
-            one.opens / own_opens if own_opens else one.files / own_files,
-            resident,
-            stages,
+    chain = () if isinstance(stages, Missing) else stages
+    read_by_graph = (stage.elements_per_step for stage in chain if READ_OP in stage.ops)
+    of_graph = next(read_by_graph, None)
+    files, opened = max(1, sum(one.files for one in found)), sum(one.opens for one in found)
+    told = []
+    for one in found:
+        share = (one.opens / opened if opened else one.files / files) / steps
+        opens = share * event["opens"] if event["opens"] else of_graph
+        by_calls = share * event["read_bytes"] if event["counted"] else None
+        mapped = by_calls is not None and by_calls < LEAST_BYTES and not event.get("workers")
+        by_sizes = opens * one.mean_bytes if opens and one.mean_bytes and not mapped else None
+        known = [value for value in (by_calls, by_sizes) if value and value >= LEAST_BYTES]
+        taken, needed = min(known, default=None), None
+        if taken is not None and isinstance(resident, Measure) and resident.seconds > 0:
+            needed = taken / resident.seconds
+        basis = "opens times mean size" if taken == by_sizes else "by its read calls"
+        told.append(
+            replace(
+                one,
+                opens_per_step=opens,
+                bytes_per_step=taken,
+                bytes_basis="" if taken is None else basis,
+                stored_per_step=share * event["stored_bytes"] if event["counted"] else None,
+                needed_bytes_s=needed,
+            )
         )
-        for one in found
-    )
+    return tuple(told)
 
 
 def _steps(observed: Observed, event: Event) -> float:
     """Steps whose batches were taken from the input while `event` counted."""
     since, until = event["since"], event["t"]
-    real = sum(
-        1
-        for step in observed.of("step")
-        if since <= step["t"] <= until and not step["p"].startswith("resident")
-    )
-    drained = sum(
-        one["marks"][-1][1]
-        for one in observed.of("input")
-        if one["marks"] and since <= one["t"] <= until
-    )
-    per_step = int(observed.facts.get("batches_per_step") or 1)
-    return real * observed.steps_per_call + float(drained) / per_step
-
-
-def _of_step(
-    one: Reads,
-    event: Event,
-    steps: float,
-    share: float,
-    resident: Measure | Missing,
-    stages: tuple[Stage, ...] | Missing,
-) -> Reads:
-    opens = share * event["opens"] / steps if event["opens"] else _graph_opens(stages)
-    by_calls = share * event["read_bytes"] / steps if event["counted"] else None
-    mapped = by_calls is not None and by_calls < LEAST_BYTES and not event.get("workers")
-    by_sizes = opens * one.mean_bytes if opens and one.mean_bytes and not mapped else None
-    known = [value for value in (by_calls, by_sizes) if value is not None and value >= LEAST_BYTES]
-    taken = min(known, default=None)
-    basis = ""
-    if taken is not None:
-        basis = "opens times mean size" if taken == by_sizes else "by its read calls"
-    return replace(
-        one,
-        opens_per_step=opens,
-        bytes_per_step=taken,
-        bytes_basis=basis,
-        stored_per_step=share * event["stored_bytes"] / steps if event["counted"] else None,
-        needed_bytes_s=taken / resident.seconds
-        if taken is not None and isinstance(resident, Measure) and resident.seconds > 0
-        else None,
-    )
-
-
-def _graph_opens(stages: tuple[Stage, ...] | Missing) -> float | None:
-    """Files that a tf.data chain reads in each step: elements of the stage that reads them."""
-    for stage in () if isinstance(stages, Missing) else stages:
-        if READ_OP in stage.ops:
-            return stage.elements_per_step
-    return None
+    steps = (step for step in observed.of("step") if not step["p"].startswith("resident"))
+    real = sum(1 for step in steps if since <= step["t"] <= until)
+    drained = (one for one in observed.of("input") if one["marks"] and since <= one["t"] <= until)
+    batches = float(sum(one["marks"][-1][1] for one in drained))
+    return real * observed.steps_per_call + batches / loop(observed).batches_per_step

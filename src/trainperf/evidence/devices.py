@@ -22,8 +22,8 @@ def device(observed: Observed, machine: Machine) -> Device:
     event = described(observed)
     if event is None:
         return Device("", "", 0)
-    seen = event["gpus"]
-    gpus = tuple(_device(one, seen, machine.gpus, observed) for one in seen)
+    facts = {fact["k"]: fact["v"] for fact in observed.all("fact")}
+    gpus = tuple(_device(told, event["gpus"], machine.gpus, facts) for told in event["gpus"])
     used = [gpu for gpu in gpus if gpu.used]
     if used:
         return Device("GPU", used[0].name or "GPU", len(used), gpus)
@@ -34,14 +34,9 @@ def of_others(
     observed: Observed, processes: Iterable[Sequence[Event]], machine: Machine
 ) -> tuple[int, ...]:
     """NVML's indices of the GPUs that other processes of a job use, as far as they are known."""
-    found = {
-        gpu.index
-        for process in processes
-        if process is not observed.process
-        and (loop := main_loop(tuple(process))) is not None
-        and loop.place is not None
-        for gpu in device(loop, machine).used
-    }
+    others = (main_loop(tuple(one)) for one in processes if one is not observed.process)
+    ranks = (loop for loop in others if loop is not None and loop.place is not None)
+    found = {gpu.index for loop in ranks for gpu in device(loop, machine).used}
     return tuple(sorted(index for index in found if index is not None))
 
 
@@ -52,61 +47,46 @@ def index_of(uuid: str, gpus: Sequence[Gpu]) -> int | None:
 
 
 def _device(
-    told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], observed: Observed
+    told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
 ) -> CudaDevice:
     """One device, put together from what CUDA and NVML say of it."""
-    gpu, place = _found(told, seen, gpus, _variables(observed))
+    gpu, place = _found(told, seen, gpus, facts)
+    memory = told["memory"]
+    if not memory and gpu is not None and not (gpu.mig and place is None):
+        memory = gpu.memory_total if place is None else gpu.slices[place].memory_total
     return CudaDevice(
         number=told["number"],
         name=told["name"],
         used=told["used"],
         index=None if gpu is None else gpu.index,
         uuid=told["uuid"],
-        memory_total=told["memory"] or _memory(gpu, place),
+        memory_total=memory,
         compute_capability=told["capability"] or (None if gpu is None else gpu.compute_capability),
         mig=" MIG " in told["name"] or (gpu is not None and bool(gpu.mig)),
         slice=place,
     )
 
 
-def _memory(gpu: Gpu | None, place: int | None) -> int | None:
-    """By NVML, where CUDA does not say: of a card in MIG mode, that of the slice alone."""
-    if gpu is None or (gpu.mig and place is None):
-        return None
-    return gpu.memory_total if place is None else gpu.slices[place].memory_total
-
-
-def _variables(observed: Observed) -> Mapping[str, Any]:
-    names = ("cuda_visible_devices", "cuda_device_order")
-    facts = {one["k"]: one["v"] for one in observed.process if one["e"] == "fact"}
-    return {name: facts.get(name) for name in names}
-
-
 def _found(
-    told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], variables: Mapping[str, Any]
+    told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
 ) -> tuple[Gpu | None, int | None]:
     """The GPU of NVML that a device of CUDA is, and the place of its slice; None where unsure."""
     if told["uuid"]:
         return _by_uuid(told["uuid"], gpus)
-    shown = variables["cuda_visible_devices"]
-    words = [word.strip() for word in shown.split(",")] if isinstance(shown, str) else None
-    if words is not None and len(words) < len(seen):  # it was set when CUDA had begun
+    shown, number = facts.get("cuda_visible_devices"), told["number"]
+    words = shown.split(",") if isinstance(shown, str) else [str(one["number"]) for one in seen]
+    if len(words) < len(seen):  # it was set when CUDA had begun
         return None, None
-    word = str(told["number"]) if words is None else words[told["number"]]
+    word = words[number].strip()
     if word.startswith(("GPU-", "MIG-")):
         return _by_uuid(word, gpus)
-    if len(gpus) == len(seen) == 1:  # in a container NVML shows no others either
-        return (gpus[0], None) if _alike(told, gpus[0]) else (None, None)
-    ordered = variables["cuda_device_order"] == BY_PLACE or len({gpu.name for gpu in gpus}) == 1
-    if not ordered or not word.isdecimal():
-        return None, None
-    there = [gpu for gpu in gpus if gpu.index == int(word) and _alike(told, gpu)]
-    return (there[0], None) if there else (None, None)
-
-
-def _alike(told: Event, gpu: Gpu) -> bool:
-    """Whether both give the GPU the same name; CUDA puts the slice behind it."""
-    return not told["name"] or str(told["name"]).startswith(gpu.name)
+    alone = len(gpus) == len(seen) == 1  # in a container NVML shows no others either
+    ordered = facts.get("cuda_device_order") == BY_PLACE or len({gpu.name for gpu in gpus}) == 1
+    for gpu in gpus:  # both give a GPU the same name; CUDA puts the slice behind it
+        same = not told["name"] or str(told["name"]).startswith(gpu.name)
+        if same and (alone or (ordered and str(gpu.index) == word)):
+            return gpu, None
+    return None, None
 
 
 def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> tuple[Gpu | None, int | None]:
@@ -116,23 +96,20 @@ def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> tuple[Gpu | None, int | None]:
     by may be the UUID of the slice or that of its card. Drivers before 470 name a slice
     "MIG-GPU-", the UUID of its card, and two numbers.
     """
-    plain = _plain(uuid.partition("/")[0])
+
+    def plain(name: str) -> str:
+        return name.lower().replace("mig-", "").replace("gpu-", "")
+
+    begins = plain(uuid.partition("/")[0])
     found: list[tuple[Gpu, int | None]] = []
     for gpu in gpus:
-        if gpu.uuid and _plain(gpu.uuid).startswith(plain):
+        if gpu.uuid and plain(gpu.uuid).startswith(begins):
             found.append((gpu, None))
-        found += [
-            (gpu, place)
-            for place, one in enumerate(gpu.slices)
-            if _plain(one.uuid).startswith(plain)
-        ]
+        places = enumerate(gpu.slices)
+        found += [(gpu, at) for at, part in places if plain(part.uuid).startswith(begins)]
     if len(found) != 1:
         return None, None
     gpu, place = found[0]
     if gpu.mig and place is None and len(gpu.slices) == 1:
         place = 0
     return gpu, place
-
-
-def _plain(uuid: str) -> str:
-    return uuid.lower().replace("mig-", "").replace("gpu-", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import ParamSpec, TypeVar
 
@@ -166,13 +166,10 @@ def main_loop(events: tuple[Event, ...]) -> Observed | None:
     return max(loops(events), key=_worth, default=None)
 
 
-def _worth(one: Observed) -> tuple[bool, float, int]:
-    lowest = -math.inf if one.place is None else -float(one.place["rank"])
-    return _complete(one), lowest, sum(1 for _ in one.of("step"))
-
-
-def _complete(observed: Observed) -> bool:
-    return any(event["p"] == "real" for event in observed.of("block"))
+def _worth(loop: Observed) -> tuple[bool, float, int]:
+    lowest = -math.inf if loop.place is None else -float(loop.place["rank"])
+    complete = any(block["p"] == "real" for block in loop.of("block"))
+    return complete, lowest, sum(1 for _ in loop.of("step"))
 
 
 def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
@@ -185,13 +182,6 @@ def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
 def _no_loop(recording: Recording) -> NoLoop:
     events = [event for one in recording.events.values() for event in one]
     kinds = {event["e"] for event in events}
-    lost = next((event["lost"] for event in events if event.get("lost")), None)
-    if lost is not None:
-        return NoLoop(
-            f"no training loop was seen: what was recorded could not be kept ({lost})",
-            "free some space, or name another folder for it with --output-dir",
-            tuple(_what_was_seen(events)),
-        )
     if "hello" not in kinds:
         return NoLoop(
             "no Python process reported back",
@@ -199,42 +189,34 @@ def _no_loop(recording: Recording) -> NoLoop:
             "run without them",
             ("no process loaded the observer",),
         )
-    seen = list(_what_was_seen(events))
-    if "sessions" in kinds:
-        return NoLoop(
-            "no training loop was seen: the script trains with TensorFlow 1's sessions "
-            "(`tf.compat.v1`), which trainperf does not observe",
-            "trainperf observes TensorFlow 2: Keras's `fit`, or steps with a `GradientTape`; "
-            "https://www.tensorflow.org/guide/migrate tells how to get there",
-            tuple(seen),
-        )
+    lost = next((event["lost"] for event in events if event.get("lost")), None)
     others = list(dict.fromkeys(_unsupported(events)))
-    if others and "first_update" not in kinds:
-        return NoLoop(
-            f"no training loop was seen: the script imported {' and '.join(others)}, which "
-            "trainperf does not observe",
-            "trainperf sees TensorFlow, PyTorch, and Keras on either: KERAS_BACKEND names another",
-            tuple(seen),
+    if lost is not None:
+        why = f"what was recorded could not be kept ({lost})"
+        hint = "free some space, or name another folder for it with --output-dir"
+    elif "sessions" in kinds:
+        why = "the script trains with TensorFlow 1's sessions (`tf.compat.v1`), which trainperf "
+        why += "does not observe"
+        hint = "trainperf observes TensorFlow 2: Keras's `fit`, or steps with a `GradientTape`; "
+        hint += "https://www.tensorflow.org/guide/migrate tells how to get there"
+    elif others and "first_update" not in kinds:
+        why = f"the script imported {' and '.join(others)}, which trainperf does not observe"
+        hint = (
+            "trainperf sees TensorFlow, PyTorch, and Keras on either: KERAS_BACKEND names another"
         )
-    if "torch_replay" in kinds:
-        return NoLoop(
-            "no training loop was seen: the script replays CUDA graphs, and no update by an "
-            "optimizer of torch.optim was captured in them",
-            "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
-            "without its graphs to have its steps timed",
-            tuple(seen),
-        )
-    if "import" not in kinds:
-        return NoLoop(
-            "no training loop was seen: the script never imported a framework",
-            "trainperf sees TensorFlow, Keras and PyTorch; is this the script that trains?",
-            tuple(seen),
-        )
-    return NoLoop(
-        "no training loop was seen: no step that updates weights was repeated",
-        "does the script train in this process, for at least a few steps, with these arguments?",
-        tuple(seen),
-    )
+    elif "torch_replay" in kinds:
+        why = "the script replays CUDA graphs, and no update by an optimizer of torch.optim was "
+        why += "captured in them"
+        hint = "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
+        hint += "without its graphs to have its steps timed"
+    elif "import" not in kinds:
+        why = "the script never imported a framework"
+        hint = "trainperf sees TensorFlow, Keras and PyTorch; is this the script that trains?"
+    else:
+        why = "no step that updates weights was repeated"
+        hint = "does the script train in this process, for at least a few steps, with these "
+        hint += "arguments?"
+    return NoLoop(f"no training loop was seen: {why}", hint, tuple(_what_was_seen(events)))
 
 
 def _what_was_seen(events: list[Event]) -> Iterator[str]:
@@ -285,28 +267,16 @@ def _hooked(hooks: list[str]) -> str:
 
 def site(value: object) -> Site | None:
     """Read a site from an event."""
-    if not isinstance(value, dict) or not value.get("line"):
-        return None
-    return Site(
-        file=str(value["file"]),
-        line=int(value["line"]),
-        function=str(value.get("function", "")),
-        col=int(value.get("col") or 0),
-        end_line=int(value.get("end_line") or 0),
-        end_col=int(value.get("end_col") or 0),
-    )
+    return read_as(Site, value) if isinstance(value, dict) and value.get("line") else None
 
 
 def read_as(kind: type[T], event: Event, /, **more: object) -> T:
     """Read an event whose fields are those of a value; None is what the value has by itself."""
-    own = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
-    given = {
-        name: value
-        for name, value in {**event, **more}.items()
-        if name in own and (value is not None or not _optional(own[name]))
+    asked = {
+        field.name
+        for field in fields(kind)  # type: ignore[arg-type]
+        if field.default is MISSING and field.default_factory is MISSING
     }
-    return msgspec.convert(given, kind, strict=False)
-
-
-def _optional(field: Field[object]) -> bool:
-    return field.default is not MISSING or field.default_factory is not MISSING
+    given = {**event, **more}
+    known = {name: value for name, value in given.items() if value is not None or name in asked}
+    return msgspec.convert(known, kind, strict=False)

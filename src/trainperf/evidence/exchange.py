@@ -57,36 +57,29 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
     )
 
 
-def with_gpu_link(job: Parallel | None, link: Link | None) -> Parallel | None:
-    """Return the job with `link` of its exchange, where that goes from GPU to GPU of one host.
+def linked(job: Parallel | None, link: Link | None, machine: Machine) -> Parallel | None:
+    """Return the job with what its exchange goes over, where that is not known yet.
 
-    gloo, MPI and TensorFlow's RING take gradients of GPUs through the host's memory.
+    On one host `link`, if it goes from GPU to GPU: gloo, MPI and TensorFlow's RING take gradients
+    of GPUs through the host's memory. Over hosts the instance's network: what one rank can send is
+    its part of what AWS states for the host, as the ranks of a host share it. A job on instances
+    of several types has the figure of the one that reports.
     """
-    if job is None or job.exchange is None or job.exchange.link or job.hosts > 1 or job.absent:
+    if job is None or job.exchange is None or job.exchange.link is not None:
         return job
-    on_gpus = all(rank.device and "CPU" not in rank.device for rank in job.processes)
-    if link is None or not on_gpus or job.exchange.backend.lower() in ("gloo", "mpi", "ring"):
-        return job
-    return replace(job, exchange=replace(job.exchange, link=link))
-
-
-def with_network_link(job: Parallel | None, machine: Machine) -> Parallel | None:
-    """Return the job with the instance's network as the link, where it spans hosts.
-
-    What one rank can send is its part of what AWS states for the host: the ranks of a host
-    share it. A job on instances of several types has the figure of the one that reports.
-    """
-    instance = machine.instance
-    if job is None or job.exchange is None or job.exchange.link or job.hosts < 2:
-        return job
-    if instance is None or instance.type is None or not instance.type.network_bytes_s:
-        return job
-    each = max(1, -(-job.expected // job.hosts))
-    kind = "EFA" if instance.type.efa else "network"
-    shared = f" of a host, shared by {each} ranks" if each > 1 else ""
-    source = f"{instance.name}{shared}: {instance.type.source}"
-    link = Link(kind, instance.type.network_bytes_s / each, source)
-    return replace(job, exchange=replace(job.exchange, link=link))
+    kind = None if machine.instance is None else machine.instance.type
+    if job.hosts < 2:
+        on_gpus = all(rank.device and "CPU" not in rank.device for rank in job.processes)
+        through_host = job.exchange.backend.lower() in ("gloo", "mpi", "ring")
+        link = None if job.absent or not on_gpus or through_host else link
+    elif machine.instance is None or kind is None or not kind.network_bytes_s:
+        link = None
+    else:
+        each = max(1, -(-job.expected // job.hosts))
+        shared = f" of a host, shared by {each} ranks" if each > 1 else ""
+        source = f"{machine.instance.name}{shared}: {kind.source}"
+        link = Link("EFA" if kind.efa else "network", kind.network_bytes_s / each, source)
+    return job if link is None else replace(job, exchange=replace(job.exchange, link=link))
 
 
 def cost(ranks: Sequence[Rank]) -> Measure | Missing:

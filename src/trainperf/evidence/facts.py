@@ -77,10 +77,7 @@ def _times(one: Any, many: int) -> Any:
 
 def models(observed: Observed) -> tuple[ModelFacts, ...]:
     """The models that were trained."""
-    return tuple(
-        read_as(ModelFacts, event, jit_blocking_layers=event["jit_blocking"])
-        for event in observed.of("model")
-    )
+    return tuple(read_as(ModelFacts, event) for event in observed.of("model"))
 
 
 def callbacks(observed: Observed) -> tuple[CallbackCost, ...]:
@@ -135,17 +132,17 @@ def retracing(observed: Observed) -> Retracing | None:
     described = (same or functions or [{}])[-1]
     numbers = _changing_numbers(traces)
     usual = _usual(observed)
+    changes, cause = _changes(described.get("signatures") or [], numbers)
     costs = [(event["s"], _cost(observed, event, usual)) for event in traces]
     return Retracing(
         function=str(described.get("name") or traces[-1]["name"]),
         count=len(traces),
         steps=len(steps),
         seconds=sum(cost for _, cost in costs),
-        cause=_numbers_in_words(numbers) or _cause(described.get("signatures") or []),
+        changes=changes,
+        cause=cause,
         where=site(described.get("where")),
         numbers=numbers,
-        relaxed=bool(described.get("relaxed")),
-        jit=bool(described.get("jit")),
         step_s=_of_a_step(observed, costs, usual),
     )
 
@@ -206,23 +203,26 @@ def _dtype(types: set[str]) -> Literal["float32", "int32", ""]:
     return "float32" if "float" in types else "int32"
 
 
-def _numbers_in_words(numbers: tuple[ChangingNumber, ...]) -> str:
-    names = list(dict.fromkeys(f"`{each.parameter}`" for each in numbers if each.parameter))
-    plural = "s" if len(names) > 1 else ""
-    return f"the Python number{plural} {' and '.join(names)}" if names else ""
-
-
-def _cause(signatures: list[str]) -> str:
-    """The difference between two signatures that a function was traced for, in words."""
+def _changes(
+    signatures: list[str], numbers: tuple[ChangingNumber, ...]
+) -> tuple[Literal["value", "shape", "dtype", ""], str]:
+    """What changed from one call to the next, and in words: by the last two signatures traced."""
+    names = list(dict.fromkeys(f"`{number.parameter}`" for number in numbers if number.parameter))
+    if names:
+        return "value", f"the Python number{'s' * (len(names) > 1)} {' and '.join(names)}"
     if len(set(signatures[-2:])) < 2:
-        return ""
+        return "", ""
     first, second = signatures[-2:]
-    alike = first.count("TensorSpec") == second.count("TensorSpec")
-    for what, pattern in (("shape", r"shape=(\([^)]*\))"), ("dtype", r"dtype=tf\.(\w+)")):
+    kinds: dict[Literal["shape", "dtype"], str] = {
+        "shape": r"shape=(\([^)]*\))",
+        "dtype": r"dtype=tf\.(\w+)",
+    }
+    for kind, pattern in kinds.items():
         pairs = zip(re.findall(pattern, first), re.findall(pattern, second), strict=False)
-        if alike and (differ := [pair for pair in pairs if pair[0] != pair[1]]):
-            return f"the {what} of an argument changes: {' and '.join(differ[0])}"
-    return "a Python value among the arguments changes from call to call"
+        differ = [pair for pair in pairs if pair[0] != pair[1]]
+        if differ and first.count("TensorSpec") == second.count("TensorSpec"):
+            return kind, f"the {kind} of an argument changes: {' and '.join(differ[0])}"
+    return "value", "a Python value among the arguments changes from call to call"
 
 
 def padding(observed: Observed) -> Padding | None:

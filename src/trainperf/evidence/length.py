@@ -20,23 +20,20 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
     event = next(observed.of("length"), None)
     if event is None:
         return Missing("the run ended before it was known how long the training is to be")
-    found = _length(observed, loop, event)
+    around: Sequence[Event] = event["loops"]
+    if loop.kind == "fit":
+        counted = [cycle["turns"] for cycle in observed.of("cycle") if cycle.get("turns")]
+        found = _fits(loop, around, statistics.fmean(counted) if counted else None)
+    elif event["trainer"] is not None:
+        found = _trained(loop, event["trainer"])
+    elif loop.kind == "iterator" and not (around and _counts(around[0])):
+        found = _epochs(loop, around, _turns_made(observed))
+    else:
+        found = _turns_of(loop, around, _turns_made(observed))
     if isinstance(found, Missing):
         return found
     others = sum(1 for _ in observed.of("other"))
     return replace(found, others=others, open=EARLY if loop.early_stopping else "")
-
-
-def _length(observed: Observed, loop: Loop, event: Event) -> Length | Missing:
-    around: Sequence[Event] = event["loops"]
-    trainer = event["trainer"]
-    if loop.kind == "fit":
-        return _fits(loop, around, _turns_apart(observed))
-    if trainer is not None:
-        return _trained(loop, trainer)
-    if loop.kind == "iterator" and not (around and _counts(around[0])):
-        return _epochs(loop, around, _turns_made(observed))
-    return _turns_of(loop, around, _turns_made(observed))
 
 
 def _fits(loop: Loop, around: Sequence[Event], apart: float | None) -> Length | Missing:
@@ -49,9 +46,9 @@ def _fits(loop: Loop, around: Sequence[Event], apart: float | None) -> Length | 
     many = _product(around)
     if isinstance(many, Missing):
         return many
-    seldom = next((one for one in around[int(apart is not None) :] if one["sometimes"]), None)
-    if seldom is not None:
-        return Missing(f"`fit` does not come in each turn of `{_short(seldom['text'])}`")
+    for outer in around[int(apart is not None) :]:
+        if outer["sometimes"]:
+            return Missing(f"`fit` does not come in each turn of `{_short(outer['text'])}`")
     about = ""
     if apart is not None and apart > 1:
         many, about = max(1, round(many / apart)), "about "
@@ -60,12 +57,6 @@ def _fits(loop: Loop, around: Sequence[Event], apart: float | None) -> Length | 
     if many > 1:
         text = f"{about}{units.count(many, 'call')} of `fit`, {text} in all"
     return Length(epochs * loop.epoch_steps, text, epochs, many, loop.where)
-
-
-def _turns_apart(observed: Observed) -> float | None:
-    """Turns of the loop around `fit` from one call to the next; None where none were counted."""
-    counted = [one["turns"] for one in observed.of("cycle") if one.get("turns")]
-    return statistics.fmean(counted) if counted else None
 
 
 def _trained(loop: Loop, trainer: dict[str, Any]) -> Length | Missing:
@@ -91,19 +82,17 @@ def _epochs(loop: Loop, around: Sequence[Event], made: int) -> Length | Missing:
         steps = each if steps is None else min(steps, each)
     most = None if own is None or own["left"] is None else made + own["left"] // per_step
     many = _product(others)
-    if steps is not None and not isinstance(many, Missing):
-        total = many * steps if most is None else min(most, many * steps)
-        epochs = math.ceil(total / steps)
+    whole = None if steps is None or isinstance(many, Missing) else many * steps
+    if whole is None and most is None:
+        unknown = Missing("it is not known how many steps an epoch has")
+        return many if isinstance(many, Missing) else unknown
+    total = min(known for known in (whole, most) if known is not None)
+    epochs = None if whole is None or steps is None else math.ceil(total / steps)
+    text = f"{units.count(total, 'step')}, until its counter ends it"
+    if total == whole and epochs and steps:
         text = _in_epochs(epochs, steps)
-        if total < many * steps:
-            text = f"{units.count(total, 'step')}, until its counter ends it"
-        return Length(total, text, epochs, 1, site(others[0]) if others else loop.where)
-    if most is not None:
-        text = f"{units.count(most, 'step')}, until its counter ends it"
-        return Length(most, text, None, 1, loop.where)
-    if isinstance(many, Missing):
-        return many
-    return Missing("it is not known how many steps an epoch has")
+    where = site(others[0]) if others and whole is not None else loop.where
+    return Length(total, text, epochs, 1, where)
 
 
 def _counts(own: Event) -> bool:
@@ -151,12 +140,8 @@ def _short(text: str) -> str:
 
 def _turns_made(observed: Observed) -> int:
     """Steps that the loop had made when its length was read."""
-    made = 0
-    for event in observed.loop:
-        if event["e"] == "length":
-            break
-        made += event["e"] == "step"
-    return round(made * observed.steps_per_call)
+    kinds = [event["e"] for event in observed.loop]
+    return round(kinds[: kinds.index("length")].count("step") * observed.steps_per_call)
 
 
 def _in_epochs(epochs: int, steps: int) -> str:

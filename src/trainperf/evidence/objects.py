@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,16 +17,16 @@ LATE_S = 0.5
 KEYS = 8
 
 
+SUMMED = ("requests", "seconds", "gets", "bytes", "body_s", "sized", "sized_bytes")
+
+
 @dataclass
 class _Sums:
-    """The counts of one bucket, over all processes."""
+    """What was counted of one bucket in the window, and what each process had of it last."""
 
-    numbers: dict[str, float] = field(default_factory=dict)
-    errors: dict[str, int] = field(default_factory=dict)
-    keys: dict[str, int | None] = field(default_factory=dict)
-    prefixes: list[str] = field(default_factory=list)
-    region: str = ""
-    endpoint: str = ""
+    numbers: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    last: list[dict[str, Any]] = field(default_factory=list)
 
 
 def seen(recording: Recording) -> tuple[Objects, ...]:
@@ -38,8 +39,11 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
         observed = choose(recording)
     except NoLoop:
         observed = None
-    begin, end = _window(recording, observed)
-    sums: dict[str, _Sums] = {}
+    begin, end = recording.started, recording.ended
+    if observed is not None:
+        ends = [event["t"] for event in observed.loop if event["e"] in ("block", "step")]
+        begin, end = observed.start["t"], max(ends, default=end)
+    sums: defaultdict[str, _Sums] = defaultdict(_Sums)
     at_once: list[tuple[float, float, float]] = []
     for events in recording.events.values():
         counted = [event for event in events if event["e"] == "s3"]
@@ -47,7 +51,16 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
         last = _last_until(counted, end + LATE_S)
         if last is None:
             continue
-        took = _add(sums, first, last)
+        before = {bucket["bucket"]: bucket for bucket in first["buckets"]} if first else {}
+        took = 0.0
+        for bucket in last["buckets"]:
+            earlier: dict[str, Any] = before.get(bucket["bucket"], {})
+            found, errors = sums[bucket["bucket"]], earlier.get("errors", {})
+            added = {name: bucket[name] - earlier.get(name, 0) for name in SUMMED}
+            found.numbers.update(added)
+            found.errors.update({n: c - errors.get(n, 0) for n, c in bucket["errors"].items()})
+            found.last.append(bucket)
+            took += added["seconds"] + added["body_s"]
         busy = last["busy"] - (first["busy"] if first else 0.0)
         if busy > 0 and took > 0:
             told = [begin] if first else [one["t"] for one in counted if one["t"] >= begin]
@@ -75,45 +88,8 @@ def _concurrency(processes: Sequence[tuple[float, float, float]]) -> float | Non
     return sum((end - begin) * many for begin, end, many in processes) / covered
 
 
-def split(path: str) -> tuple[str, str]:
-    """Bucket and key of an `s3://` path: "s3://a/b/c" gives ("a", "b/c")."""
-    bucket, _, key = path.removeprefix("s3://").partition("/")
-    return bucket, key
-
-
-def _window(recording: Recording, observed: Observed | None) -> tuple[float, float]:
-    if observed is None:
-        return recording.started, recording.ended
-    ends = [event["t"] for event in observed.loop if event["e"] in ("block", "step")]
-    return observed.start["t"], max(ends, default=recording.ended)
-
-
 def _last_until(events: Sequence[Event], at: float) -> Event | None:
     return next((event for event in reversed(events) if event["t"] <= at), None)
-
-
-def _add(sums: dict[str, _Sums], first: Event | None, last: Event) -> float:
-    """Add what one process counted between two of its events; return the seconds of requests."""
-    before = {one["bucket"]: one for one in first["buckets"]} if first else {}
-    took = 0.0
-    for bucket in last["buckets"]:
-        earlier: dict[str, Any] = before.get(bucket["bucket"], {})
-        one = sums.setdefault(bucket["bucket"], _Sums())
-        for name in ("requests", "seconds", "gets", "bytes", "body_s", "sized", "sized_bytes"):
-            change = bucket[name] - earlier.get(name, 0)
-            one.numbers[name] = one.numbers.get(name, 0) + change
-            took += change if name in ("seconds", "body_s") else 0.0
-        errors = earlier.get("errors", {})
-        for name, count in bucket["errors"].items():
-            if count > errors.get(name, 0):
-                one.errors[name] = one.errors.get(name, 0) + count - errors.get(name, 0)
-        for key, size in bucket["keys"]:
-            if len(one.keys) < KEYS or key in one.keys:
-                one.keys[key] = size if size is not None else one.keys.get(key)
-        one.prefixes.append(bucket["prefix"])
-        one.region = one.region or bucket["region"]
-        one.endpoint = one.endpoint or bucket["endpoint"]
-    return took
 
 
 def _objects(
@@ -121,27 +97,26 @@ def _objects(
 ) -> Objects:
     numbers = sums.numbers
     requests, gets, sized = (int(numbers[one]) for one in ("requests", "gets", "sized"))
+    keys: dict[str, int | None] = {}
+    for key, size in (pair for bucket in sums.last for pair in bucket["keys"]):
+        keys[key] = keys.get(key) if size is None else size
+    endpoint = next((one["endpoint"] for one in sums.last if one["endpoint"]), "")
+    public = "amazonaws.com" in endpoint and "vpce" not in endpoint  # boto3 finds it by itself
     return Objects(
         bucket=name,
-        prefix=_common(sums.prefixes),
+        prefix=_common([bucket["prefix"] for bucket in sums.last]),
         requests=requests,
         request_s=numbers["seconds"] / requests if requests else None,
         bytes=int(numbers["bytes"]),
         mean_object_bytes=numbers["sized_bytes"] / sized if sized else None,
-        errors=tuple(sorted(sums.errors.items())),
+        errors=tuple(sorted((+sums.errors).items())),
         body_s=numbers["body_s"] / gets if gets else None,
         seconds=seconds if seconds > 0 else None,
         concurrency=concurrency if requests else None,
         requests_per_step=per_step,
-        keys=tuple(sums.keys.items()),
-        endpoint=_own(sums.endpoint),
+        keys=tuple(keys.items())[:KEYS],
+        endpoint="" if public else endpoint,
     )
-
-
-def _own(endpoint: str) -> str:
-    """An endpoint that boto3 would not find by itself, else ""."""
-    public = "amazonaws.com" in endpoint and "vpce" not in endpoint
-    return "" if public else endpoint
 
 
 def _per_step(bucket: str, recording: Recording, observed: Observed | None) -> float | None:
@@ -155,20 +130,15 @@ def _per_step(bucket: str, recording: Recording, observed: Observed | None) -> f
         return None
     requests = 0.0
     for events in recording.events.values():
-        counted = _counted(bucket, events)
+        counted = [
+            (event["t"], float(one["requests"]))
+            for event in events
+            if event["e"] == "s3"
+            for one in event["buckets"]
+            if one["bucket"] == bucket
+        ]
         requests += sum(_at(one["t"], counted) - _at(one["s"], counted) for one in blocks)
     return requests / steps / max(1, len(training(recording.events))) or None
-
-
-def _counted(bucket: str, events: Sequence[Event]) -> list[tuple[float, float]]:
-    """Times, and how many requests of a bucket a process had counted until then."""
-    return [
-        (event["t"], float(one["requests"]))
-        for event in events
-        if event["e"] == "s3"
-        for one in event["buckets"]
-        if one["bucket"] == bucket
-    ]
 
 
 def _at(at: float, counted: Sequence[tuple[float, float]]) -> float:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
+from bisect import bisect
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from trainperf.child.timing.estimating import FEWEST
-from trainperf.evidence.events import Observed, site
+from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
-from trainperf.evidence.now_and_then import LEAST_SHARE, evaluated, is_between, named, now_and_then
 from trainperf.evidence.timing import between_epochs, probe
 from trainperf.model import BetweenEpochs, Event, InPlace, Measure, Missing, Outside, Site, Spent
-from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn
+from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn, Turn
 
 KINDS: dict[str, SpentOn] = {
     "predict": "prediction",
@@ -31,6 +32,9 @@ CALLS_OF_MODELS = ("_wrapped_call_impl", "_call_impl")
 SAVING = ("save", "save_weights", "save_model", "export", "_legacy_save")
 """Library functions that write a model: what runs them is not the script's own work."""
 
+LEAST_SHARE = 0.01
+"""The share of a turn below which work gets no line."""
+
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
 
@@ -42,18 +46,6 @@ _ALIKE = 0.3
 """Pauses by plan take as long, and stay away as long, each time: to this share."""
 
 
-class _Part(NamedTuple):
-    """A part of a turn: its kind of work, its seconds, and the rest as in `Spent`."""
-
-    what: SpentOn
-    seconds: float
-    name: str = ""
-    calls: float | None = None
-    where: Site | None = None
-    rows: int | None = None
-    instead: InPlace | None = None
-
-
 def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
     """The parts of one turn of the script besides its steps, or why they are not known."""
     if isinstance(real, Missing):
@@ -63,7 +55,7 @@ def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
         return found
     return (
         _steps(observed, real.seconds)
-        or now_and_then(observed, real.seconds)
+        or _now_and_then(observed, real.seconds)
         or pauses(observed, real.seconds)
         or _epochs(observed, real.seconds)
         or NOTHING_SEEN
@@ -100,9 +92,9 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
     parts = [
         *calls,
         *_functions(used, rest, calls),
-        _Part("epoch end", ends),
-        _Part("opening", opening, "fit", None, facts.where),
-        _Part("tracing", anew, "fit", None, facts.where),
+        Spent("epoch end", ends, 0.0),
+        Spent("opening", opening, 0.0, "fit", where=facts.where),
+        Spent("tracing", anew, 0.0, "fit", where=facts.where),
     ]
     return Outside(
         "fit",
@@ -146,7 +138,7 @@ def _steps(observed: Observed, real: float) -> Outside | None:
         return None
     made *= observed.steps_per_call
     found = _called(counted.values(), made)
-    calls = [one._replace(seconds=one.seconds * real * made / seconds) for one in found]
+    calls = [replace(one, seconds=one.seconds * real * made / seconds) for one in found]
     taken = sum(one.seconds for one in calls)
     if taken < LEAST_IN_STEP * real:
         return None
@@ -163,74 +155,63 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
     asides = list(observed.of("aside"))
     called = _called(asides, max(1, sum(1 for _ in observed.of("between"))))
     calls = _in_place(observed, called)
-    parts: list[_Part] = [
+    parts: list[Spent] = [
         _validation(observed, gaps),
-        _Part("opening", gaps.restart_s or 0.0),
+        Spent("opening", gaps.restart_s or 0.0, 0.0),
         *calls,
     ]
     rest = max(0.0, gaps.seconds - sum(one.seconds for one in parts))
     kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - sum(one.seconds for one in calls)))
-    parts.append(_Part("callbacks", kept))
+    parts.append(Spent("callbacks", kept, 0.0))
     parts += _functions(asides, rest - kept, calls)
     return Outside("epoch", seconds, gaps.epoch_steps, training, _spent(parts, seconds))
 
 
-def _validation(observed: Observed, gaps: BetweenEpochs) -> _Part:
+def _validation(observed: Observed, gaps: BetweenEpochs) -> Spent:
     """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
     if gaps.validation_s is not None:
-        return _Part("evaluation", gaps.validation_s)
-    seen = [one for one in evaluated(observed) if is_between(observed, one)]
+        return Spent("evaluation", gaps.validation_s, 0.0)
+    seen = [one for one in observed.all("evaluation") if _is_between(observed, one)]
     if not seen:
-        return _Part("evaluation", 0.0)
+        return Spent("evaluation", 0.0, 0.0)
     taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
-    name, where = named(seen[-1])
-    return _Part("evaluation", min(taken, gaps.seconds), name, None, where)
+    name, where = _named(seen[-1])
+    return Spent("evaluation", min(taken, gaps.seconds), 0.0, name, where=where)
 
 
-def _called(events: Iterable[Event], turns: float) -> Iterator[_Part]:
+def _called(events: Iterable[Event], turns: float) -> Iterator[Spent]:
     """The calls that were counted in so many turns, by what was called and its line."""
-    counts: Counter[tuple[str, Site | None]] = Counter()
-    seconds: Counter[tuple[str, Site | None]] = Counter()
-    rows: dict[tuple[str, Site | None], list[int | None]] = {}
-    for event in events:
-        for call in event["calls"]:
-            key = (str(call["what"]), site(call["where"]))
-            counts[key] += call["n"]
-            seconds[key] += call["seconds"]
-            rows.setdefault(key, []).append(call.get("rows"))
-    for (name, where), count in counts.items():
-        given = [one for one in rows[name, where] if one is not None]
-        most = max(given) if len(given) == len(rows[name, where]) else None
-        taken = seconds[name, where] / turns
-        yield _Part(KINDS[name], taken, name, count / turns, where, most)
+    groups: defaultdict[tuple[str, Site | None], list[Event]] = defaultdict(list)
+    for call in (call for event in events for call in event["calls"]):
+        groups[call["what"], site(call["where"])].append(call)
+    for (name, where), calls in groups.items():
+        taken = sum(call["seconds"] for call in calls) / turns
+        times = sum(call["n"] for call in calls) / turns
+        rows = [int(call["rows"]) for call in calls if call.get("rows") is not None]
+        most = max(rows) if len(rows) == len(calls) else None
+        yield Spent(KINDS[name], taken, 0.0, name, times, where, most)
 
 
-def _in_place(observed: Observed, calls: Iterable[_Part]) -> list[_Part]:
+def _in_place(observed: Observed, calls: Iterable[Spent]) -> list[Spent]:
     """The calls, with what was timed of what could stand for them."""
-    pairs: dict[tuple[str, Site | None], list[Event]] = {}
+    pairs: defaultdict[tuple[str, Site | None], list[Event]] = defaultdict(list)
     for event in observed.of("in_place"):
         if not event["traced"]:
-            pairs.setdefault((event["what"], site(event["where"])), []).append(event)
-    return [
-        one._replace(instead=_instead(pairs[one.name, one.where]))
-        if len(pairs.get((one.name, one.where), ())) >= FEWEST
-        else one
-        for one in calls
-    ]
+            pairs[event["what"], site(event["where"])].append(event)
+    return [replace(call, instead=_instead(pairs[call.name, call.where])) for call in calls]
 
 
-def _instead(pairs: list[Event]) -> InPlace:
-    base, candidate = ([one[key] for one in pairs] for key in ("seconds", "instead_s"))
-    found = probe(
-        {"name": "in place", "base": base, "candidate": candidate, "one_off": 0.0, "detail": {}}
-    )
-    apart = max(one["apart"] for one in pairs)
-    return InPlace(
-        found.base_s, found.candidate_s, found.ratio, found.low, found.high, len(pairs), apart
-    )
+def _instead(pairs: list[Event]) -> InPlace | None:
+    if len(pairs) < FEWEST:
+        return None
+    base, candidate = ([pair[key] for pair in pairs] for key in ("seconds", "instead_s"))
+    found = probe({"name": "", "base": base, "candidate": candidate, "one_off": 0.0, "detail": {}})
+    apart = max(pair["apart"] for pair in pairs)
+    seconds = (found.base_s, found.candidate_s, found.ratio, found.low, found.high)
+    return InPlace(*seconds, len(pairs), apart)
 
 
-def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> list[_Part]:
+def _functions(events: Iterable[Event], rest: float, calls: Sequence[Spent]) -> list[Spent]:
     """The functions on the stacks in the time that was not spent in calls that were timed.
 
     The innermost function of the user's counts, by its line; the lines of those calls are
@@ -244,14 +225,14 @@ def _functions(events: Iterable[Event], rest: float, calls: Sequence[_Part]) -> 
                 seen[_function(count)] += count["n"]
     total = sum(seen.values())
     if not total:
-        return [_Part("other", rest)]
-    parts: list[_Part] = []
+        return [Spent("other", rest, 0.0)]
+    parts: list[Spent] = []
     for (file, name, line, into), n in seen.items():
         what: SpentOn = "saving" if into in SAVING else "other"
         where = Site(file, line, name)
         shown = into if what == "saving" or name == "<module>" else name
         shown = "forward" if shown in CALLS_OF_MODELS else shown
-        parts.append(_Part(what, rest * n / total, shown, None, where))
+        parts.append(Spent(what, rest * n / total, 0.0, shown, where=where))
     return parts
 
 
@@ -262,23 +243,14 @@ def _function(count: dict[str, Any]) -> tuple[str, str, int, str]:
     return str(count["file"]), str(count["function"]), int(line), str(into)
 
 
-def _spent(parts: Iterable[_Part], seconds: float) -> tuple[Spent, ...]:
+def _spent(parts: Iterable[Spent], seconds: float) -> tuple[Spent, ...]:
     """The parts that are worth a line, longest first; the others in one."""
-    kept: list[Spent] = []
-    left = 0.0
-    for one in parts:
-        share = min(1.0, one.seconds / seconds)
-        if share < LEAST_SHARE:
-            left += one.seconds
-            continue
-        kept.append(
-            Spent(
-                one.what, one.seconds, share, one.name, one.calls, one.where, one.rows, one.instead
-            )
-        )
+    shared = [replace(part, share=min(1.0, part.seconds / seconds)) for part in parts]
+    kept = [part for part in shared if part.share >= LEAST_SHARE]
+    left = sum(part.seconds for part in shared if part.share < LEAST_SHARE)
     if left >= LEAST_SHARE * seconds:
         kept.append(Spent("other", left, left / seconds))
-    return tuple(sorted(kept, key=lambda one: -one.seconds))
+    return tuple(sorted(kept, key=lambda part: -part.seconds))
 
 
 def pauses(observed: Observed, real: float) -> Outside | None:
@@ -309,3 +281,127 @@ def pauses(observed: Observed, real: float) -> Outside | None:
 def _alike(values: Sequence[float]) -> bool:
     middle = statistics.median(values)
     return all(abs(one - middle) <= _ALIKE * middle for one in values)
+
+
+# ---------------------------------------------------- every so many steps of a PyTorch loop
+
+
+def _now_and_then(observed: Observed, real: float) -> Outside | None:
+    """The steps from one evaluation, or else one checkpoint, to the next, in a loop that does so.
+
+    How many they are is counted where two were seen, else read off the source.
+    """
+    steps = list(observed.of("step"))
+    works: list[tuple[SpentOn, list[Event]]] = [("evaluation", [*observed.all("evaluation")])]
+    works += [("saving", events) for events in _saved(observed)]
+    found: list[_Regular] = []
+    for what, events in works:
+        seen = [one for one in events if not _is_between(observed, one)]
+        within = [one for one in seen if steps and one["s"] > steps[0]["s"]]
+        apart = _apart(observed, within, seen) if steps and seen else 0
+        if apart >= 1:
+            found.append(_Regular(what, within or seen, apart))
+    if not found:
+        return None
+    every = found[0].apart
+    inside = [event for one in found for event in one.events if event["s"] > steps[0]["s"]]
+    plain = _plain(observed, inside, real)
+    beside, training = _beside(observed, inside, plain), every * plain
+    parts = [*(one.spent(every) for one in found), Spent("other", beside, 0.0)]
+    seconds = training + sum(part.seconds for part in parts)
+    turn: Turn = "evaluation" if found[0].what == "evaluation" else "pause"
+    spent = _spent(parts, seconds)
+    return Outside(turn, seconds, every, training, spent, turns=len(found[0].used))
+
+
+class _Regular(NamedTuple):
+    """Work that comes after every so many steps, and the times it was seen."""
+
+    what: SpentOn
+    events: list[Event]
+    apart: int
+
+    @property
+    def used(self) -> list[Event]:
+        """Those that count: the first may do what is done once."""
+        return self.events[1:] or self.events
+
+    def spent(self, steps: int) -> Spent:
+        """Its part of a turn of so many steps."""
+        name, where = _named(self.used[-1])
+        taken = statistics.median(event["seconds"] for event in self.used) * steps / self.apart
+        return Spent(self.what, taken, 0.0, name, where=where)
+
+
+def _beside(observed: Observed, inside: list[Event], plain: float) -> float:
+    """Seconds of what else is done in a step that evaluates: samples are drawn, files written."""
+    rest = []
+    for step in observed.of("step"):
+        held = [one["seconds"] for one in inside if step["s"] <= one["s"] < step["t"]]
+        if step["p"] == "evaluated" and held:
+            rest.append(step["t"] - step["s"] - plain * observed.steps_per_call - sum(held))
+    return max(0.0, statistics.median(rest)) if rest else 0.0
+
+
+def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
+    """How many steps lie between two evaluations; 0 if that is not known.
+
+    Of one before the first step of an epoch it is not known whether steps are meant, unless it
+    stands in the loop of the steps itself.
+    """
+    starts = [one["s"] for one in within]
+    counts = [
+        sum(1 for step in observed.of("step") if first <= step["t"] < second)
+        for first, second in pairwise(starts)
+    ]
+    if counts:
+        return round(statistics.median(counts) * observed.steps_per_call)
+    around, where = site(seen[-1].get("loop")), loop(observed).where
+    own = around and where and (around.file, around.line) == (where.file, where.line)
+    if within or own or observed.start["kind"] in ("update", "call"):
+        return int(seen[-1]["every"] or 0)
+    return 0
+
+
+def _saved(observed: Observed) -> Iterable[list[Event]]:
+    """The checkpoints that were written by themselves, not within an evaluation, line by line.
+
+    The files that one line writes in one step are one checkpoint.
+    """
+    spans = [(one["s"], one["s"] + one["seconds"]) for one in observed.all("evaluation")]
+    ends = [step["t"] for step in observed.of("step")]
+    lines: dict[Site | None, dict[int, Event]] = {}
+    for event in observed.all("saving"):
+        if any(low <= event["s"] < high for low, high in spans):
+            continue
+        checkpoints = lines.setdefault(site(event["where"]), {})
+        step = bisect(ends, event["s"])
+        before = checkpoints.get(step)
+        seconds = event["seconds"] + (before["seconds"] if before else 0.0)
+        checkpoints[step] = {**(before or event), "seconds": seconds}
+    return [list(checkpoints.values()) for checkpoints in lines.values()]
+
+
+def _is_between(observed: Observed, one: Event) -> bool:
+    """Whether an evaluation stands between two epochs."""
+    return any(first <= one["s"] <= last for first, last in map(host_times, observed.of("between")))
+
+
+def _named(event: Event) -> tuple[str, Site | None]:
+    """The user's function that an event is of, "" for none, and its place."""
+    where = site(event["where"])
+    return "" if where is None or where.function == "<module>" else where.function, where
+
+
+def _plain(observed: Observed, within: list[Event], real: float) -> float:
+    """Seconds of a step without such work; what each step has is in `real`, and comes off it."""
+    steps = [one for one in observed.of("step") if one["p"] == "real"]
+    held = [
+        sum(one["seconds"] for one in within if step["s"] <= one["s"] < step["t"]) for step in steps
+    ]
+    if not any(held):
+        return real
+    plain = [step["t"] - step["s"] for step, more in zip(steps, held, strict=True) if not more]
+    if plain:
+        return float(statistics.median(plain) / observed.steps_per_call)
+    return max(0.0, real - float(statistics.mean(held) / observed.steps_per_call))

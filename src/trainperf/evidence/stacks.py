@@ -6,7 +6,7 @@ import ast
 import re
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,9 +81,10 @@ def functions(observed: Observed) -> tuple[FunctionCost, ...]:
     groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
     for event in observed.of("stacks"):
         total += int(event["total"])
-        for count in _with_lines(event["counts"]):
+        for count in event["counts"]:
             key = (count["thread"], count["file"], count["def"], count["function"])
-            groups[key].append(count)
+            at = count["line"] or count["def"]  # the code object may have no line
+            groups[key].append({**count, "line": at})
     where = observed.facts.get("where") or observed.start.get("where") or {}
     found = [
         _cost(key, counts, total)
@@ -92,11 +93,6 @@ def functions(observed: Observed) -> tuple[FunctionCost, ...]:
     ]
     kept = [cost for cost in found if cost.share >= LEAST_OF_FUNCTION]
     return tuple(sorted(kept, key=lambda cost: -cost.share))
-
-
-def _with_lines(counts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The counts; one whose code object had no line is at its function's."""
-    return ({**count, "line": count["line"] or count["def"]} for count in counts)
 
 
 def _runs_the_loop(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from trainperf.child.timing.estimating import FEWEST, estimate
 from trainperf.evidence.events import Observed, Parts, host_times
+from trainperf.evidence.facts import callbacks
 from trainperf.evidence.usage import waited
 from trainperf.model import (
     BetweenEpochs,
@@ -95,11 +96,14 @@ def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure
         found.value,
         round(sum(steps for _, steps in blocks)),
         means,
-        None if found.half is None else max(0.0, found.value - found.half),
-        None if found.half is None else found.value + found.half,
+        *_interval(found.value, found.half),
         stalls=sum(one > STALLED * found.value for one in means),
         disturbed=len(timed) - len(blocks),
     )
+
+
+def _interval(seconds: float, half: float | None) -> tuple[float | None, float | None]:
+    return (None, None) if half is None else (max(0.0, seconds - half), seconds + half)
 
 
 def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
@@ -180,8 +184,7 @@ def _input(observed: Observed) -> Measure | Missing:
         seconds,
         max(1, batches // per_step),
         means,
-        None if half is None else max(0.0, seconds - half),
-        None if half is None else seconds + half,
+        *_interval(seconds, half),
     )
 
 
@@ -192,12 +195,9 @@ def _slope(marks: list[tuple[float, int]]) -> tuple[float, int] | None:
     nothing about what the pipeline can deliver.
     """
     end, total = marks[-1]
-    for t, count in marks:
-        if t >= end / 2 and count < total:
-            return (end - t) / (total - count), total - count
-    if len(marks) > 1:
-        t, count = marks[0]
-        if total > count:
+    later = [mark for mark in marks if mark[0] >= end / 2]
+    for t, count in (*later, marks[0]):
+        if count < total:
             return (end - t) / (total - count), total - count
     return None
 
@@ -262,12 +262,14 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
     usual_gaps = gaps[1:] or gaps  # the first one traces the validation, once
     seconds = statistics.median(event["seconds"] for event in usual_gaps)
     validation = list(_within(observed.of("evaluate"), usual_gaps))
+    costs = callbacks(observed)
+    epoch_ends = [cost.epoch_s for cost in costs if cost.epoch_s is not None]
     return BetweenEpochs(
         seconds=seconds + (restart or 0.0),
         epochs_seen=len(gaps),
         epoch_steps=epoch_steps,
         validation_s=statistics.median(validation) if validation else None,
-        callbacks_s=_epoch_callbacks(observed),
+        callbacks_s=sum(epoch_ends) if epoch_ends else None,
         restart_s=restart,
         first_s=_once(observed, gaps[0], seconds) if len(gaps) > 1 else None,
     )
@@ -301,16 +303,6 @@ def _within(events: Iterator[Event], gaps: list[Event]) -> Iterator[float]:
     for event in events:
         if any(first <= event["s"] <= last for first, last in map(host_times, gaps)):
             yield event["seconds"]
-
-
-def _epoch_callbacks(observed: Observed) -> float | None:
-    seconds = []
-    for event in observed.of("callback"):
-        for name in ("on_epoch_begin", "on_epoch_end"):
-            count, total, _ = event["hooks"].get(name, (0, 0.0, 0.0))
-            if count:
-                seconds.append(total / count)
-    return sum(seconds) if seconds else None
 
 
 def probes(observed: Observed) -> dict[str, Probe | Missing]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import bisect
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 from trainperf.evidence.events import Observed
-from trainperf.model import Device, GpuSample, HostSample, PhaseUse, Recording, Sample
+from trainperf.model import Device, HostSample, PhaseUse, Recording, Sample
 
 PHASES = ("real", "resident", "input")
+
+OF_HOST = ("cpu_cores", "machine_cpu_cores", "read_bytes_s", "others_cores")
+OF_GPU = (
+    *("utilization_percent", "power_w", "sm_clock_mhz", "sm_active", "tensor_active"),
+    *("dram_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s"),
+)
+"""Fields of samples of which a phase has the mean."""
 
 
 def usage(
@@ -30,11 +37,24 @@ def usage(
         index = bisect.bisect_right(times, sample.t) - 1
         if index >= 0:
             groups.setdefault(marks[index][1], []).append(sample)
-    return tuple(
-        _use(phase, groups[phase], slices, faults(observed, phase))
-        for phase in PHASES
-        if phase in groups
-    )
+    found = []
+    for phase in (phase for phase in PHASES if phase in groups):
+        samples = groups[phase]
+        hosts = [sample.host for sample in samples if sample.host is not None]
+        indices = sorted({gpu.index for sample in samples for gpu in sample.gpus})
+        found.append(
+            PhaseUse(
+                phase,
+                len(samples),
+                rss_peak=max((host.rss for host in hosts), default=None),
+                gpu=tuple(_gpu(index, samples, slices.get(index)) for index in indices),
+                throttled_share=_throttled(hosts),
+                waited=waited(hosts),
+                faults_s=faults(observed, phase),
+                **{name: _mean(hosts, name) for name in OF_HOST},
+            )
+        )
+    return tuple(found)
 
 
 def faults(observed: Observed, phase: str) -> float | None:
@@ -46,29 +66,6 @@ def faults(observed: Observed, phase: str) -> float | None:
             pages += after["faults"] - mark["faults"]
             seconds += after["t"] - mark["t"]
     return pages / seconds if seconds > 0 else None
-
-
-def _use(
-    phase: str,
-    samples: list[Sample],
-    slices: Mapping[int | None, int | None],
-    faults_s: float | None,
-) -> PhaseUse:
-    hosts = [sample.host for sample in samples if sample.host is not None]
-    indices = sorted({gpu.index for sample in samples for gpu in sample.gpus})
-    return PhaseUse(
-        phase=phase,
-        samples=len(samples),
-        cpu_cores=_mean(hosts, lambda host: host.cpu_cores),
-        machine_cpu_cores=_mean(hosts, lambda host: host.machine_cpu_cores),
-        rss_peak=max((host.rss for host in hosts), default=None),
-        read_bytes_s=_mean(hosts, lambda host: host.read_bytes_s),
-        gpu=tuple(_gpu(index, samples, slices.get(index)) for index in indices),
-        throttled_share=_throttled(hosts),
-        others_cores=_mean(hosts, lambda host: host.others_cores),
-        waited=waited(hosts),
-        faults_s=faults_s,
-    )
 
 
 def waited(hosts: Iterable[HostSample]) -> float | None:
@@ -89,57 +86,37 @@ def waited(hosts: Iterable[HostSample]) -> float | None:
 
 def _throttled(hosts: list[HostSample]) -> float | None:
     """The share of the periods of the CPU quota in which it was used up."""
-    counted = [
-        (host.quota_periods, host.quota_throttled)
-        for host in hosts
-        if host.quota_periods is not None and host.quota_throttled is not None
-    ]
-    periods = sum(each for each, _ in counted)
-    return sum(throttled for _, throttled in counted) / periods if periods else None
+    periods = sum(host.quota_periods or 0 for host in hosts)
+    return sum(host.quota_throttled or 0 for host in hosts) / periods if periods else None
 
 
 def _gpu(index: int, samples: list[Sample], place: int | None) -> dict[str, Any]:
+    """The use of one GPU; of its memory that of the slice at `place` of it, where it has one."""
     own = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
-    fields = (
-        "utilization_percent",
-        "power_w",
-        "sm_clock_mhz",
-        "sm_active",
-        "tensor_active",
-        "dram_active",
-        "pcie_rx_bytes_s",
-        "pcie_tx_bytes_s",
-    )
-    use: dict[str, Any] = {"index": index, "samples": len(own)}
-    for name in fields:
-        values = [value for gpu in own if (value := getattr(gpu, name)) is not None]
-        use[name] = statistics.fmean(values) if values else None
-    memory = [used for gpu in own if (used := _memory(gpu, place)) is not None]
-    use["memory_used_peak"] = max(memory) if memory else None
+    memory = [
+        gpu.memory_used if place is None else dict(enumerate(gpu.slices_used)).get(place)
+        for gpu in own
+    ]
     known = [gpu.throttle for gpu in own if gpu.throttle is not None]
-    use["throttle"] = sorted({reason for reasons in known for reason in reasons}) if known else None
-    use["throttle_shares"] = _shares(known) if known else None
-    use["pcie_generation"] = _highest(gpu.pcie_generation for gpu in own)
-    use["pcie_width"] = _highest(gpu.pcie_width for gpu in own)
-    return use
-
-
-def _memory(gpu: GpuSample, place: int | None) -> int | None:
-    if place is None:
-        return gpu.memory_used
-    return gpu.slices_used[place] if place < len(gpu.slices_used) else None
-
-
-def _shares(known: list[tuple[str, ...]]) -> dict[str, float]:
-    """In which share of the samples each reason for a lower clock was given."""
     counts = Counter(reason for reasons in known for reason in set(reasons))
-    return {reason: count / len(known) for reason, count in sorted(counts.items())}
+    return {
+        "index": index,
+        "samples": len(own),
+        **{name: _mean(own, name) for name in OF_GPU},
+        "memory_used_peak": _highest(memory),
+        "throttle": sorted(counts) if known else None,
+        "throttle_shares": {name: counts[name] / len(known) for name in sorted(counts)}
+        if known
+        else None,
+        "pcie_generation": _highest(gpu.pcie_generation for gpu in own),
+        "pcie_width": _highest(gpu.pcie_width for gpu in own),
+    }
 
 
 def _highest(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _mean(hosts: Iterable[HostSample], read: Callable[[HostSample], float | None]) -> float | None:
-    values = [value for host in hosts if (value := read(host)) is not None]
+def _mean(samples: Iterable[object], name: str) -> float | None:
+    values = [value for sample in samples if (value := getattr(sample, name)) is not None]
     return statistics.fmean(values) if values else None

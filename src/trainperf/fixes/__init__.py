@@ -180,6 +180,8 @@ class Fix:
             snippet=cause.snippet,
             rewritable=patched if cause.rewritable is None else cause.rewritable,
             data=cause.data,
+            own=cause.own,
+            waits=cause.waits,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 NEEDED = {
-    "a GPU": "gpu_build gpu_clocks gpu_mig gpu_pcie gpu_shared gpu_throttled rnn_cell_wrapped "
+    "a GPU": "gpu_build gpu_mig gpu_pcie gpu_shared gpu_throttled rnn_cell_wrapped "
     "rnn_cudnn torch_alloc_conf torch_checkpointing torch_cudnn_benchmark "
     "torch_flatten_parameters torch_hidden_waits torch_launch_blocking "
     "torch_matmul_precision torch_pin_memory torch_transfers",

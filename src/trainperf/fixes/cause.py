@@ -10,7 +10,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import bound_if_saved, saved_by, step_may_matter
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
-from trainperf.model import Category, Equivalence, Evidence, Probe, Site
+from trainperf.model import Category, Equivalence, Evidence, OwnCode, Probe, Site, StorageWait
 
 PROBE_LEAST = 1.05
 """The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
@@ -115,7 +115,7 @@ class Cause:
     `text` is the evidence in a sentence or two. Where `sure` is false nothing shows that it costs
     anything: it is told only if a trial keeps its repair. `advice` ("": the fix's summary) is what
     to do, `snippet` the code to paste, `data` what the edit needs, `category` that of this cause
-    where it is another than the fix's.
+    where it is another than the fix's; `own` and `waits` as in `Finding`.
     """
 
     title: str
@@ -129,6 +129,8 @@ class Cause:
     category: Category | None = None
     rewritable: bool | None = None
     data: dict[str, Any] = field(default_factory=dict)
+    own: OwnCode | None = None
+    waits: StorageWait | None = None
 
 
 def _taken(value: Seconds) -> float | None:

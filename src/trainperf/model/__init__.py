@@ -40,7 +40,16 @@ from trainperf.model.facts import (
     StackSamples,
     StepFunction,
 )
-from trainperf.model.findings import Category, Equivalence, Finding, NotTaken, Patch, PatchedFile
+from trainperf.model.findings import (
+    Category,
+    Equivalence,
+    Finding,
+    NotTaken,
+    OwnCode,
+    Patch,
+    PatchedFile,
+    StorageWait,
+)
 from trainperf.model.lines import FunctionLines, Line, LineKind, LinePart, Looks, StepLines
 from trainperf.model.outside import InPlace, Outside, Spent
 from trainperf.model.parallel import (

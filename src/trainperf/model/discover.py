@@ -17,7 +17,7 @@ def discovered(package: str, path: Iterable[str], kind: type[T]) -> Iterator[T]:
     `path` is the package's `__path__`; its folders are gone through as well. Modules that start
     with `_` are passed over.
     """
-    for name in sorted(_modules(package, path), key=lambda name: name.rpartition(".")[2]):
+    for name in sorted(modules(package, path), key=lambda name: name.rpartition(".")[2]):
         module = importlib.import_module(name)
         for value in vars(module).values():
             if (
@@ -28,10 +28,11 @@ def discovered(package: str, path: Iterable[str], kind: type[T]) -> Iterator[T]:
                 yield value()
 
 
-def _modules(package: str, path: Iterable[str]) -> Iterator[str]:
+def modules(package: str, path: Iterable[str]) -> Iterator[str]:
+    """The names of the modules of a package and its folders, but for those that start with `_`."""
     for info in pkgutil.iter_modules(path):
         name = f"{package}.{info.name}"
         if info.ispkg:
-            yield from _modules(name, importlib.import_module(name).__path__)
+            yield from modules(name, importlib.import_module(name).__path__)
         elif not info.name.startswith("_"):
             yield name

@@ -168,12 +168,9 @@ class ModelFacts:
     jit_blocker: str = ""
     steps_per_execution: int = 1
     optimizer: str = ""
-    learning_rate: float | None = None
-    learning_rate_scheduled: bool = False
     policy: str = ""  # the dtype policy, e.g. "float32", "mixed_bfloat16"
     compute_layers: dict[str, int] = field(default_factory=dict)  # class → count
     recurrent: tuple[LayerFacts, ...] = ()
-    jit_blocking_layers: tuple[str, ...] = ()
     compile_where: Site | None = None
     frozen: FrozenBase | None = None
 
@@ -215,21 +212,20 @@ class Retracing:
     `seconds` is what they took in all, each with the first run of its graph as far as that took
     longer than later ones; `steps` the real steps they fell into, `step_s` what they take of a
     timed one on average, None where none was timed.
-    `cause` says what changed between the calls, in words. `where` is the head of
+    `changes` says what changed between the calls, `cause` the same in words; "" where the
+    signatures do not tell. `where` is the head of
     the `def` of the function, if it is the user's. `numbers` are the Python numbers
-    that changed, in the calls that stand in the user's source. `relaxed` says that
-    `reduce_retracing` is set, `jit` that XLA compiles it, for each shape anew.
+    that changed, in the calls that stand in the user's source.
     """
 
     function: str
     count: int
     steps: int
     seconds: float
+    changes: Literal["value", "shape", "dtype", ""] = ""
     cause: str = ""
     where: Site | None = None
     numbers: tuple[ChangingNumber, ...] = ()
-    relaxed: bool = False
-    jit: bool = False
     step_s: float | None = None
 
 

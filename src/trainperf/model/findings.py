@@ -22,6 +22,31 @@ Category = Literal["input", "model", "host", "sync", "memory", "storage", "envir
 
 
 @dataclass(frozen=True)
+class OwnCode:
+    """What a function of the user's takes: `share` of a step passes in `name`, which `does` that.
+
+    `surely` says that it takes most of a step, beyond the noise. `pieces` are the share of each of
+    the finding's places, and whether all of its function is meant.
+    """
+
+    name: str
+    kind: Literal["weights", "cell", "small calls", "loop", "call"]
+    does: str
+    share: float
+    surely: bool = False
+    pieces: tuple[tuple[float, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class StorageWait:
+    """Seconds of a step that go into files or objects on their way, `most_s` at most: `what`."""
+
+    seconds: float
+    most_s: float
+    what: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """One cause: what is slow, how it shows, where, and what repairing it can give.
 
@@ -30,7 +55,8 @@ class Finding:
     given, with `bound_basis` saying where it comes from; `at_best` is the same at the favourable
     end of the noise: what decides whether it is tried. `text` is the evidence in a sentence or
     two with numbers; `advice` what to do, in the imperative; `snippet` the code to
-    paste. `rewritable` says that a patch can be written for it.
+    paste. `rewritable` says that a patch can be written for it, and `data` is what its edit needs.
+    `own` is the code of the user's that it tells of, `waits` what storage takes of a step.
     """
 
     id: str
@@ -46,6 +72,8 @@ class Finding:
     rewritable: bool = False
     data: dict[str, Any] = field(default_factory=dict)
     at_best: float | None = None
+    own: OwnCode | None = None
+    waits: StorageWait | None = None
 
     @property
     def most(self) -> float | None:

@@ -51,7 +51,10 @@ def judged(
     compared = f"{units.count(trial.pairs, 'pair')} of slices"
     if trial.basis == "whole runs":
         compared = f"{units.count(trial.pairs, 'whole run')} each"
-    answer = _answer(trial.low, trial.high, least)
+    within = trial.low > 1 / (1 + DIFFERENCE) and trial.high < 1 + DIFFERENCE
+    answer: Proven = "no difference" if within else "cannot tell"
+    if trial.low > least or trial.high < 1 / least:
+        answer = "faster" if trial.low > least else "slower"
     differs = trial.same is False or bool(other_steps)
     proof = replace(proof, same_training=False if differs else trial.same)
     other = f"it trains something else: {other_steps or trial.parity}" if differs else ""
@@ -77,16 +80,6 @@ def judged(
         same = " and trains the same" if trial.same else ""
         return replace(proof, answer=answer, text=f"Faster{same}: {figure}.", proven=True)
     return replace(proof, answer=answer, text=f"{text}.")
-
-
-def _answer(low: float, high: float, least: float) -> Proven:
-    """What an interval says where `least` times as fast is faster."""
-    if low > least:
-        return "faster"
-    if high < 1 / least:
-        return "slower"
-    within = low > 1 / (1 + DIFFERENCE) and high < 1 + DIFFERENCE
-    return "no difference" if within else "cannot tell"
 
 
 def verdict_of(proofs: Sequence[Proof]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from trainperf.changes import Change, Repository, changed_run, check_interpreter, laid_over
+from trainperf.changes import Change, Repository, changed_run, laid_over
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import Observed, patch_root
 from trainperf.errors import NothingToCompare, NotMeasured, TrainperfError
@@ -184,8 +184,6 @@ def experiment(
             return assemble(recording, evidence, (), Verdict("none", text), None), recording
         looked = list[Looked]()
         for number, change in enumerate(made):
-            if change.change.python is not None:
-                check_interpreter(change.run.command[0], evidence.framework.name)
             if change.change.fixes:
                 change = replace(change, run=_with_fixes(change.change, change.run, evidence))
             on_event({"e": "trial", "text": f"looking at {change.title}", "fraction": None,

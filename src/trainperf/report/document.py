@@ -7,9 +7,10 @@ text means, not how it looks.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from trainperf.model import Diagnosis
 from trainperf.report.plain import plain
 
 GOOD, SHORT, ALARM, WARN, BAD = "good", "short", "alarm", "warn", "bad"
@@ -209,8 +210,8 @@ Block = Heading | Content | TrialRows | Commands
 
 
 @dataclass(frozen=True)
-class Section:
-    """A part of the report on one matter."""
+class Written:
+    """What a section of the report says."""
 
     name: str
     blocks: tuple[Block, ...]
@@ -225,9 +226,9 @@ class Section:
 class Document:
     """A whole report: its sections in their order."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[Written, ...]
 
-    def section(self, name: str) -> Section | None:
+    def section(self, name: str) -> Written | None:
         """The section of that name, None where the report has none."""
         return next((one for one in self.sections if one.name == name), None)
 
@@ -305,3 +306,33 @@ def split(text: str) -> list[str]:
 def worded(text: Words | str) -> Words:
     """The words of a text that has no tone."""
     return say(text) if isinstance(text, str) else text
+
+
+Writer = Callable[[Diagnosis, Page], None]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report on one matter: what writes it, and where it stands.
+
+    Sections come in the order of their `place`; from `STEP` to `CHANGES` they tell where the time
+    goes. `short` writes it in a short report, `when` it bears on that; None leaves it out there.
+    `side` is the part of the page in a browser that holds it, "" where that places it itself.
+    """
+
+    name: str
+    place: int
+    write: Writer
+    short: Writer | None = None
+    when: Callable[[Diagnosis], bool] = lambda diagnosis: True
+    side: str = "costs"
+
+    def written(self, diagnosis: Diagnosis, page: Page, *, short: bool = False) -> Written:
+        """What it says of a diagnosis, on that page."""
+        write = self.short if short and self.short is not None else self.write
+        write(diagnosis, page)
+        return Written(self.name, tuple(page.blocks))
+
+
+STEP, CHANGES, END = 100, 300, 400
+"""Places from which sections tell where the time goes, what to change, and how to go on."""

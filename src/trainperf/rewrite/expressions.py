@@ -236,20 +236,6 @@ class ExpressionEdits(Editing):
         file = self._file(site.file)
         self._edit(file, [Replace(_last_call(file.source, file.source.call(site)), "")])
 
-    def move_call(self, site: Site, ahead_of: Site) -> None:
-        """Move the last call of the chain at `site` ahead of another: `x.a().b().c()` → `x.c()…`.
-
-        Raises `CannotRewrite` where a comment would go astray.
-        """
-        file = self._file(site.file)
-        source, first = file.source, file.source.call(ahead_of)
-        span = _last_call(source, source.call(site))
-        before = source.span(_method(first).value)
-        if not source.text[before[1] :].lstrip(" \t\r\n\\").startswith("."):
-            raise CannotRewrite("what the chain starts with stands in brackets")
-        moved = Insert(before[1], source.text[slice(*span)], Rank.AFTER_EXPRESSION, before)
-        self._edit(file, [Replace(span, ""), moved])
-
     def move_call_behind(self, site: Site, behind: Site) -> None:
         """Move the last call of the chain at `site` behind another call, of its statement or not.
 

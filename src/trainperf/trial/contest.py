@@ -94,10 +94,6 @@ class Contest:
         if self.candidate is not None:
             self.holds = self.candidate.holds
 
-    def goes_on_with(self, leg: Leg) -> None:
-        """Take further turns with another leg of the same run."""
-        self.leg, self.failure = leg, ""
-
     @property
     def ratio(self) -> Ratio | None:
         """The speed-up until now; None while there are too few pairs."""
@@ -159,7 +155,8 @@ def take(
     steps = slice_steps(step_s, leg.waits_every)
     turns = epoch
     if epoch is not None:
-        turns = in_turns(epoch, leg.work_per_step)
+        # several steps a call, or several batches' samples a step: the last turn may hold less
+        turns = replace(epoch, steps=max(1, math.ceil(epoch.steps / max(leg.work_per_step, 1.0))))
         steps = turns.steps * epochs_of_slice(turns, step_s, SLICE_S)
     settle = settle_steps(step_s, leg.settles or epoch is not None)
     holds = words.STEPS_ONLY if epoch is None else words.WHOLE
@@ -180,15 +177,6 @@ def take(
 def epochs_of_slice(epoch: Epoch, step_s: float, slice_s: float) -> int:
     """How many whole epochs make a slice of at least `slice_s`, of steps of `step_s` seconds."""
     return max(1, math.ceil(slice_s / max(epoch.steps * step_s, 1e-6)))
-
-
-def in_turns(epoch: Epoch, work: float) -> Epoch:
-    """The epoch counted in turns of a leg's loop, each of which does so many steps' work.
-
-    Several steps a call, or several batches' samples a step, make fewer turns of an epoch, the
-    last of which may hold less.
-    """
-    return replace(epoch, steps=max(1, math.ceil(epoch.steps / max(work, 1.0))))
 
 
 def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:

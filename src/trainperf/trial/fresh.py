@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from trainperf.model import Ratio, Run
 from trainperf.recording.run import Epoch
@@ -29,22 +29,26 @@ class Process:
     failure: str = ""
 
 
+@dataclass(frozen=True)
 class Rest:
-    """What comes beside and after the candidates, by what was measured until now: nothing here."""
+    """What comes beside and after the candidates, by what was measured until now.
 
-    def keep(self, measured: Sequence[Measured]) -> float:
-        """Seconds to be kept of the time for what comes after."""
-        return 0.0
+    `keep_s` seconds of the time are for what comes after. `more` is to be tried as soon as there is
+    room, `needless` says by name why a candidate could change nothing any more.
+    """
 
-    def more(self, measured: Sequence[Measured]) -> Sequence[Candidate]:
-        """What else is to be tried, as soon as there is room."""
-        return ()
+    keep_s: float = 0.0
+    more: Sequence[Candidate] = ()
+    needless: Mapping[str, str] = field(default_factory=dict)
 
-    def needless(
-        self, candidates: Sequence[Candidate], measured: Sequence[Measured]
-    ) -> Mapping[str, str]:
-        """The names of those that could change nothing any more, and why."""
-        return {}
+
+Look = Callable[[Sequence[Measured], Sequence[Candidate]], Rest]
+"""Says what the rest is, of what was measured and of the candidates that are not decided."""
+
+
+def nothing_more(measured: Sequence[Measured], candidates: Sequence[Candidate]) -> Rest:
+    """Say that all there is are the candidates."""
+    return Rest()
 
 
 class FreshProcesses:
@@ -66,21 +70,22 @@ class FreshProcesses:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        rest: Rest,
+        look: Look = nothing_more,
     ) -> list[Measured]:
         """Run each candidate twice, between two processes of the unchanged script.
 
-        Ends when the time is over, less what the `rest` wants kept of it.
+        Ends when the time is over, less what is to be kept of it.
         Raises `LegFailed` if the unchanged script cannot be run so.
         """
         found: list[Measured] = []
         self._kinds |= dict.fromkeys(candidate.holds for candidate in candidates)
         for number, candidate in enumerate(candidates):
             holds = candidate.holds
-            if needless := rest.needless([candidate], found).get(candidate.name, ""):
+            rest = look(found, [candidate])
+            if needless := rest.needless.get(candidate.name, ""):
                 found.append(Measured(candidate, None, None, needless=needless))
                 continue
-            if clock.keeping(rest.keep(found)).over() and self._unchanged:
+            if clock.keeping(rest.keep_s).over() and self._unchanged:
                 found.append(Measured(candidate, None, None, LATE))
                 continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))

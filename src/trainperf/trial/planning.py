@@ -43,7 +43,7 @@ from trainperf.trial.legs.environment import SPUN, Environment, environment, gro
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
-from trainperf.trial.slicing import choose_slices, of_whole, slices_text
+from trainperf.trial.slicing import choose_slices, slices_text
 
 SEED = 20261121
 WARM_UP_STEPS = 6
@@ -348,7 +348,9 @@ def in_order(
         most = candidate.bound if candidate.most is None else candidate.most
         gain = usual if most is None else max(most, usual if spun else 0.0)
         gain = min(gain, usual) if fix is not None and fix.rarely_all else gain
-        hope = of_whole(candidate, gain, costs)
+        hope = gain
+        if candidate.epoch is None and gain > 0:  # of steps, which are a part of its slices
+            hope = 1 / (1 - costs.in_steps(candidate.holds) * (1 - 1 / gain))
         promising = replace(candidate, hope=max(1.0, hope), share=share)
         saved = promising.saves(hope)
         if (saved >= LEAST_SAVED and hope >= 1 + WORTH) or not chosen:

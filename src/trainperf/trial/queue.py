@@ -20,7 +20,7 @@ from trainperf.trial import parity
 from trainperf.trial.budget import LATE, NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, beaten, enough, is_told
-from trainperf.trial.fresh import FreshProcesses, Rest
+from trainperf.trial.fresh import FreshProcesses, Look, Rest, nothing_more
 from trainperf.trial.legs.leg import Leg, LegFailed, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
@@ -65,7 +65,7 @@ class Queue:
         self._control = self._leg("control", bench.run)
         self._series: dict[Epoch | None, Series] = {}
         self._before: tuple[Series, Slice] | None = None  # what the script did last
-        self._round, self._rest = 0, Rest()
+        self._round = 0
         self._waiting: list[Candidate] = []
         self._entered: list[Contest] = []
         self._left_out: list[Measured] = []
@@ -103,31 +103,32 @@ class Queue:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        rest: Rest | None = None,
+        look: Look = nothing_more,
     ) -> list[Measured]:
         """Run the candidates in turn with the unchanged script until each is decided.
 
-        The first ones start first; who is decided makes room for the next, and the `rest` may name
-        others then, which are the next, and leave some out. Goes on until all are decided or the
-        time is over, less what the `rest` wants kept. Raises `LegFailed` if the unchanged script
-        cannot be run so.
+        The first ones start first; who is decided makes room for the next, and a `look` at what was
+        measured may name others then, which are the next, and leave some out. Goes on until all are
+        decided or the time is over, less what is to be kept. Raises `LegFailed` if the unchanged
+        script cannot be run so.
         """
-        rest = self._rest = rest or Rest()
         if self._slots == 1:
-            return self._fresh.compare(candidates, clock, rest)
+            return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
         self._waiting, self._entered, failure = list(candidates), [], LATE
         self._left_out = []
         names = [candidate.name for candidate in candidates]
-        early, known = clock.keeping(rest.keep(())), 0
+        early, known = clock.keeping(look((), ()).keep_s), 0
         try:
             while not (early.over() and (self._entered or clock.over())):
                 decided = [contest for contest in self._entered if contest.decided]
                 if len(decided) != known:
                     told = [self._measured(contest) for contest in decided if not contest.again]
-                    early = clock.keeping(rest.keep(told))
-                    names += self._take_in(rest, told, names)
+                    trying = [contest.candidate for contest in self._open if contest.candidate]
+                    rest = look(told, [*self._waiting, *trying])
+                    early = clock.keeping(rest.keep_s)
+                    names += self._take_in(rest, names)
                     known = sum(contest.decided for contest in self._entered)
                 self._enter(early)
                 if not self._advance(early):
@@ -143,21 +144,20 @@ class Queue:
             end_all([contest.leg for contest in self._entered])
         self._take_out()
         found = [self._measured(contest) for contest in self._entered if not contest.again]
-        found += self._tried_alone(clock.keeping(rest.keep(found)))
+        found += self._tried_alone(clock.keeping(look(found, ()).keep_s))
         found += [Measured(candidate, None, None, failure) for candidate in self._waiting]
         found += self._left_out
         by_name = {measured.name: measured for measured in found}
         return [by_name[name] for name in names]
 
-    def _take_in(self, rest: Rest, told: Sequence[Measured], known: Sequence[str]) -> list[str]:
-        """Let in what else is to be tried, by what was told; decide what is needless by now.
+    def _take_in(self, rest: Rest, known: Sequence[str]) -> list[str]:
+        """Let in what else is to be tried; decide what is needless by now.
 
         Returns the names of the new ones, which are none of those `known`.
         """
-        new = [candidate for candidate in rest.more(told) if candidate.name not in known]
+        new = [candidate for candidate in rest.more if candidate.name not in known]
         tried = {contest.candidate.name: contest for contest in self._open if contest.candidate}
-        candidates = [contest.candidate for contest in tried.values() if contest.candidate]
-        for name, reason in rest.needless([*self._waiting, *candidates], told).items():
+        for name, reason in rest.needless.items():
             if name in tried:
                 tried[name].needless, tried[name].decided = reason, True
                 tried[name].leg.end()
@@ -202,6 +202,10 @@ class Queue:
     def _controls(self) -> list[Contest]:
         return [series.control for series in self._series.values()]
 
+    @property
+    def _controls_over(self) -> bool:
+        return all(control.decided for control in self._controls)
+
     # ------------------------------------------------------------------- who is next
 
     def _enter(self, clock: Clock) -> None:
@@ -209,7 +213,7 @@ class Queue:
 
         None that changes the experiment comes before one that does not.
         """
-        if self._slots == 2 and not all(control.decided for control in self._controls):
+        if self._slots == 2 and not self._controls_over:
             return
         held = 1 + (self._slots > 2)
         while self._waiting:
@@ -277,9 +281,12 @@ class Queue:
             if contest not in waits
         }
         for series in self._series.values():
-            if not series.control.decided and self._control_helps(series):
-                own = [contest for contest in waits if contest.holds == series.holds]
-                rates[series.control] = self._rate(series.control, series.control in first, own)
+            control, own = series.control, self._own(series)
+            helps = self._over is not enough or self._slots == 2
+            helps = helps or (bool(self._alone) and not series.tells_noise)
+            if not control.decided and (helps or series.control_helps(own, self._made_any)):
+                waiting = [contest for contest in waits if contest in own]
+                rates[control] = self._rate(control, control in first, waiting)
         return rates
 
     @property
@@ -289,14 +296,6 @@ class Queue:
     def _own(self, series: Series) -> list[Contest]:
         """The contests in slices of a series."""
         return [contest for contest in self._entered if contest.holds == series.holds]
-
-    def _control_helps(self, series: Series) -> bool:
-        """Whether more pairs of a control may change what is said of any change in its slices."""
-        if self._over is not enough or self._slots == 2:
-            return True
-        if self._alone and not series.tells_noise:
-            return True
-        return series.control_helps(self._own(series), self._made_any)
 
     @property
     def _made_any(self) -> bool:
@@ -349,7 +348,10 @@ class Queue:
     # ---------------------------------------------------------------------- starting
 
     def _start(self, legs: Sequence[Leg], clock: Clock) -> None:
-        """Let legs start, until one of them stands at its first slice or it is others' turn."""
+        """Let legs start, until one of them stands at its first slice or it is others' turn.
+
+        Raises `LegFailed` where nothing can be compared.
+        """
         self._before = None
         costs, usual = self.bench.costs, self._base.ready_s
         epochs = max((leg.run.leg.warm_up_epochs for leg in legs if leg.run.leg), default=0)
@@ -357,10 +359,6 @@ class Queue:
         if usual is not None and not epochs:
             limit = min(limit, MORE_S + MORE_TIMES * usual)
         let_start(legs, self._guard, limit, clock.over, costs.spin)
-        self._after_starting(legs, clock)
-
-    def _after_starting(self, legs: Sequence[Leg], clock: Clock) -> None:
-        """Take note of the legs that failed; raise `LegFailed` where nothing can be compared."""
         if clock.over():
             for leg in (self._base, self._control):
                 if leg in legs and leg.starting:
@@ -431,7 +429,7 @@ class Queue:
         if candidate is None:
             judged = any(other.twin and not other.decided for other in self._own(series))
             contest.decided = contest.decided or (not judged and series.met_itself())
-            if self._slots == 2 and all(control.decided for control in self._controls):
+            if self._slots == 2 and self._controls_over:
                 contest.leg.end()
             return
         if contest.decided:  # with its twin
@@ -445,7 +443,7 @@ class Queue:
             over = found is not None and is_told(found, candidate.difference, series.least)
             over = over or len(contest.pairs) >= MOST_TO_JUDGE
         if contest.leg.ran_out and not over:
-            contest.goes_on_with(self._leg_of(candidate))
+            contest.leg, contest.failure = self._leg_of(candidate), ""
             return
         contest.decided = bool(contest.failure) or over or beaten(contest, self._entered)
         if contest.decided:
@@ -518,7 +516,7 @@ class Queue:
         self._entered = [contest for contest in self._entered if contest not in short]
         candidates = [contest.candidate for contest in short if contest.candidate is not None]
         self._alone |= {candidate.name: candidate for candidate in candidates}
-        if short and self._slots == 2 and all(control.decided for control in self._controls):
+        if short and self._slots == 2 and self._controls_over:
             self._control.end()
 
     def _tried_alone(self, clock: Clock) -> list[Measured]:
@@ -528,7 +526,7 @@ class Queue:
             return [Measured(candidate, None, None, LATE, note=RAN_OUT) for candidate in chosen]
         self.close()
         try:
-            found = self._fresh.compare(chosen, clock, Rest())
+            found = self._fresh.compare(chosen, clock)
         except LegFailed as failed:
             why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
             found = [Measured(candidate, None, None, why) for candidate in chosen]
@@ -550,13 +548,13 @@ class Queue:
 
     def _tell(self) -> None:
         total = len(self._entered) + len(self._waiting)
-        decided = total - len(self._waiting) - len(self._open)
+        decided = len(self._entered) - len(self._open)
         starting = sum(contest.leg.starting for contest in self._open)
-        if self._base.starting or not any(contest.pairs for contest in self._entered):
-            return self.bench.say("warming up", decided / total if total else None)
         text = f"taking turns: {decided} of {total} decided"
         text += f", {starting} starting" if starting else ""
-        return self.bench.say(text, decided / total)
+        if self._base.starting or not any(contest.pairs for contest in self._entered):
+            text = "warming up"
+        self.bench.say(text, decided / total if total else None)
 
     def _leg_of(self, candidate: Candidate) -> Leg:
         return self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)

@@ -60,7 +60,7 @@ def ratio(pairs: Sequence[Pair]) -> Ratio:
         raise ValueError(f"three pairs are needed for an interval, not {len(pairs)}")
     logs = sorted(pair.log_ratio for pair in pairs)
     middle = trimmed_mean(logs)
-    low, high = _interval(logs) if len(logs) >= FEWEST_RESAMPLED else _students(logs)
+    low, high = _interval(logs)
     return Ratio(
         math.exp(middle),
         math.exp(min(low, middle)),
@@ -99,25 +99,16 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def _interval(logs: Sequence[float]) -> tuple[float, float]:
-    count = len(logs)
+    count, mean = len(logs), statistics.fmean(logs)
+    quantile = student_t(1 - (1 - CONFIDENCE) / 2, count - 1)
+    if count < FEWEST_RESAMPLED:
+        half = quantile * statistics.stdev(logs) / math.sqrt(count)
+        return mean - half, mean + half
     chance = random.Random(SEED)
     means = sorted(trimmed_mean(chance.choices(logs, k=count)) for _ in range(RESAMPLES))
-    tail = _expanded_tail(count)
+    # the percentiles that give the stated rate with so many pairs
+    tail = statistics.NormalDist().cdf(-quantile * math.sqrt(count / (count - 1)))
     return _quantile(means, tail), _quantile(means, 1 - tail)
-
-
-def _students(logs: Sequence[float]) -> tuple[float, float]:
-    """The interval of the mean of a few normal values."""
-    half = student_t(1 - (1 - CONFIDENCE) / 2, len(logs) - 1)
-    half *= statistics.stdev(logs) / math.sqrt(len(logs))
-    return statistics.fmean(logs) - half, statistics.fmean(logs) + half
-
-
-def _expanded_tail(count: int) -> float:
-    """The tail of the percentiles that gives the stated rate with `count` pairs."""
-    normal = statistics.NormalDist()
-    wanted = student_t(1 - (1 - CONFIDENCE) / 2, count - 1)
-    return normal.cdf(-wanted * math.sqrt(count / (count - 1)))
 
 
 def student_t(probability: float, freedom: int) -> float:

@@ -15,7 +15,7 @@ from functools import partial
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Length, Outcome, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import LATE, Clock, Costs
+from trainperf.trial.budget import LATE, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import WORTH
 from trainperf.trial.fresh import Rest
@@ -143,7 +143,7 @@ def _round(
     """
     costs, ahead = planned.costs, Ahead(engine, planned)
     assert costs is not None
-    measured = engine.compare(planned.chosen, clock, ahead)
+    measured = engine.compare(planned.chosen, clock, ahead.look)
     joined = [one for one in measured if one.candidate.pairs and not one.late]
     measured = [one for one in measured if not one.candidate.pairs]
     sorted_out = sort_out(measured, engine.baseline, late(), steps)
@@ -196,7 +196,7 @@ def _partners(sorted_out: SortedOut) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Ahead(Rest):
+class Ahead:
     """Puts winners together while others are still tried, and keeps time for what comes after.
 
     What is measured then takes the place of the last stacks.
@@ -205,28 +205,44 @@ class Ahead(Rest):
     engine: Queue
     planned: Plan
 
-    def keep(self, measured: Sequence[Measured]) -> float:
-        """Seconds needed to measure the winners together, where they are not, and once more."""
-        alone, joined = _apart(measured)
-        of_steps = self._costs
-        if not alone:
-            return needed_s(of_steps)
-        sorted_out = sort_out(alone, self.engine.baseline, "")
-        if not sorted_out.winners:
-            return needed_s(of_steps)
-        costs = of_steps.holding(sorted_out.winners[0].holds)
-        known = max((len(one.candidate.fixes) for one in joined), default=1)
-        stacks = max(0, len(sorted_out.winners) - known) + len(_partners(sorted_out))
-        return needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
+    def look(self, measured: Sequence[Measured], candidates: Sequence[Candidate]) -> Rest:
+        """Keep time to measure the winners together, where they are not, and once more.
 
-    def more(self, measured: Sequence[Measured]) -> Sequence[Candidate]:
-        """All that pays in slices of one kind, together, once each way to make it is decided."""
+        All that pays in slices of one kind is tried together once each way to make it is decided.
+        Changes of the input are needless where another gives what free input would.
+        """
+        costs = self.planned.costs
+        assert costs is not None
+        compared = [one for one in measured if one.ratio is not None]
+        alone = [one for one in compared if not one.candidate.pairs]
+        sorted_out = sort_out(alone, self.engine.baseline, "") if alone else None
+        if sorted_out is None or not sorted_out.winners:
+            return Rest(needed_s(costs))
+        best = sorted_out.winners[0]
+        costs = costs.holding(best.holds)
+        known = max(
+            (len(one.candidate.fixes) for one in compared if one.candidate.pairs), default=1
+        )
+        stacks = max(0, len(sorted_out.winners) - known) + len(_partners(sorted_out))
+        keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
+        enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
+        needless = {
+            one.name: f"{best.name} gives all that a faster input can"
+            for one in candidates
+            if best.candidate.input
+            and one.input
+            and one.most is not None
+            and one.epoch is None
+            and one.holds == best.holds
+            and one.hope < enough
+        }
+        return Rest(keep_s, self._together(sorted_out, alone), needless)
+
+    def _together(self, sorted_out: SortedOut, alone: Sequence[Measured]) -> Sequence[Candidate]:
         if isinstance(self.planned.changes, GivenChanges):
             return ()
-        alone, _ = _apart(measured)
         ways = Counter(one.fixes[0] for one in self.planned.chosen)
         ways.subtract(one.candidate.fixes[0] for one in alone)
-        sorted_out = sort_out(alone, self.engine.baseline, "")
         winners = [one for one in sorted_out.winners if not ways[one.candidate.fixes[0]]]
         winners = [one for one in winners if one.holds == winners[0].holds]
         if len(winners) < 2:
@@ -237,29 +253,7 @@ class Ahead(Rest):
             return ()
         gains = [one.ratio.speedup for one in winners if one.ratio is not None]
         share, holds = winners[0].candidate.share, winners[0].holds
-        joined = replace(made, hope=math.prod(gains), share=share, holds=holds, pairs=ON_TOP)
-        return (joined,)
-
-    def needless(
-        self, candidates: Sequence[Candidate], measured: Sequence[Measured]
-    ) -> Mapping[str, str]:
-        """Changes of the input that can give no more: another gives what free input would."""
-        alone, _ = _apart(measured)
-        best = (
-            next(iter(sort_out(alone, self.engine.baseline, "").winners), None) if alone else None
-        )
-        if best is None or best.ratio is None or not best.candidate.input:
-            return {}
-        enough = (1 + WORTH) * best.ratio.speedup
-        return {
-            one.name: f"{best.name} gives all that a faster input can"
-            for one in candidates
-            if one.input
-            and one.most is not None
-            and one.epoch is None
-            and one.holds == best.holds
-            and one.hope < enough
-        }
+        return (replace(made, hope=math.prod(gains), share=share, holds=holds, pairs=ON_TOP),)
 
     def compare(
         self, known: Sequence[Measured], stacks: Sequence[Candidate], clock: Clock
@@ -274,15 +268,3 @@ class Ahead(Rest):
         left = [replace(one, pairs=ON_TOP) for one in stacks if one.name not in found]
         found |= {one.name: one for one in (self.engine.compare(left, clock) if left else ())}
         return [found[stack.name] for stack in stacks]
-
-    @property
-    def _costs(self) -> Costs:
-        assert self.planned.costs is not None
-        return self.planned.costs
-
-
-def _apart(measured: Sequence[Measured]) -> tuple[list[Measured], list[Measured]]:
-    """What was measured alone, and of several together; both have a ratio."""
-    compared = [one for one in measured if one.ratio is not None]
-    joined = [one for one in compared if one.candidate.pairs]
-    return [one for one in compared if not one.candidate.pairs], joined

@@ -126,13 +126,6 @@ def _too_long(epoch: Epoch, budget_s: float | None) -> str:
     return reason + f"to compare whole ones would need --budget {budget_s:.0f}s"
 
 
-def of_whole(candidate: Candidate, gain: float, costs: Costs) -> float:
-    """What a gain in steps is worth in the candidate's slices; the same where these are its own."""
-    if candidate.epoch is not None or gain <= 0:
-        return gain
-    return 1 / (1 - costs.in_steps(candidate.holds) * (1 - 1 / gain))
-
-
 def short_epoch(evidence: Evidence) -> Epoch | None:
     """The epoch of a script whose epochs are so short that slices have to hold whole ones.
 

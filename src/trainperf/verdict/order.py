@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainperf.fixes import by_id, concern
+from trainperf.fixes import by_id
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
 from trainperf.fixes.findings import undisturbed
 from trainperf.model import Equivalence, Evidence, Finding, Missing, Outcome, Site, Trial, by_fix
@@ -41,8 +41,8 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
 
 def _told_by_others(finding: Finding, others: list[Finding], evidence: Evidence) -> bool:
     """Whether others tell of most of the lines whose time is all that a finding tells."""
-    pieces: list[tuple[float, bool]] = finding.data.get("pieces", [])
-    if concern(finding) != "own work" or not pieces:
+    pieces = () if finding.own is None else finding.own.pieces
+    if not pieces:
         return False
     least = MOST_TOLD * sum(share for share, _ in pieces)
     for other in others:
@@ -137,7 +137,7 @@ def _order(finding: Finding) -> _Order:
     if finding.bound is None:
         first = 0 if finding.category == "environment" else 3
         return first, 0.0, 0, finding.id
-    if concern(finding) == "own work" and finding.data.get("takes"):
+    if finding.own is not None and finding.own.surely:
         return 1, 0.0, 0, finding.id
     gain = finding.bound - 1
     if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":

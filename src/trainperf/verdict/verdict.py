@@ -17,6 +17,7 @@ from trainperf.model import (
     Finding,
     Measure,
     Missing,
+    OwnCode,
     Probe,
     Trial,
     Verdict,
@@ -155,7 +156,7 @@ def _counted(
         return None
     if utilization is not None and concern(first) == "epoch end":
         return _between(evidence)
-    return _own(first) if concern(first) == "own work" else None
+    return None if first.own is None else _own(first, first.own)
 
 
 def side_of(finding: Finding) -> Bottleneck:
@@ -163,14 +164,11 @@ def side_of(finding: Finding) -> Bottleneck:
     return "host" if finding.category == "practice" else finding.category
 
 
-def _own(first: Finding) -> _Answer:
+def _own(first: Finding, own: OwnCode) -> _Answer:
     """The step passes in the user's own function, and what that does."""
-    takes = float(first.data.get("whole", first.data["share"]))
-    share, side = percent(takes), SIDES[first.category]
-    also = ", its backward included," if first.data["kind"] == "recurrence" else ""
     return side_of(first), (
-        f"{side}: {share} of each step{also} passes in {first.data['name']}, {at(first.where[0])}, "
-        f"which {first.data['does']}."
+        f"{SIDES[first.category]}: {percent(own.share)} of each step passes in {own.name}, "
+        f"{at(first.where[0])}, which {own.does}."
     )
 
 
@@ -340,13 +338,12 @@ def _storage_bound(
 
     None where no finding measured that, or other work takes more of the waiting.
     """
-    known = [one for one in findings if one.category == "storage" and "waits_s" in one.data]
-    found = max(known, key=lambda one: float(one.data["waits_s"]), default=None)
+    known = (finding.waits for finding in findings if finding.category == "storage")
+    found = max(filter(None, known), key=lambda waits: waits.seconds, default=None)
     if found is None:
         return None
     real, resident = evidence.times.real, evidence.times.resident
-    probed = float(found.data["waits_s"])
-    most = float(found.data.get("waits_most_s", probed))
+    probed, most = found.seconds, found.most_s
     waiting = real - resident
     seconds = min(most, waiting)
     if seconds < _MOST * waiting:
@@ -356,7 +353,7 @@ def _storage_bound(
         f"Storage-bound: the step could run {times(real / resident)} as fast if data were free; "
         f"{percent(1 - resident / real)} of each step {verb} data, "
         f"{'up to ' if most > min(probed, waiting) else ''}{ms(seconds)} of its "
-        f"{ms(real)} for {found.data['waits_for']}."
+        f"{ms(real)} for {found.what}."
     )
 
 

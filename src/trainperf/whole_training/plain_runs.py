@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainperf.model import Control, Finding, Outcome, Patch, Run, Trial
-from trainperf.model.words import signal_name
 from trainperf.patch.patch import Written
 from trainperf.run.caches import filled, private
 from trainperf.run.plain import Finished, run_to_its_end
 from trainperf.trial.budget import Clock, Say
+from trainperf.trial.legs.faults import how_ended
 from trainperf.trial.parity import Parity, judge_printed
 from trainperf.trial.repeat import FOR_LIFE, MARGIN
 
@@ -110,9 +110,11 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
             stopped = _stopped(over, times, turns) if number else over
             return _so_far(times[: len(there)], tails, stopped)
         if ended.status and not which:
-            return PlainRuns(reason=f"the script as it is {_how(ended)} in a plain run")
+            return PlainRuns(
+                reason=f"the script as it is {how_ended(ended.status, ended.tail)} in a plain run"
+            )
         if ended.status:
-            failure = _how(ended)
+            failure = how_ended(ended.status, ended.tail)
             del there[which:]
             if which == 1:
                 break
@@ -194,8 +196,11 @@ def run_once(script: Script, version: Version, without: PlainRuns) -> PlainRuns:
     script.say("the whole script, as it is", None)
     plain = script.ended(Version(None), "whole-plain", script.clock.left)
     if plain.seconds is not None and plain.status:
-        return replace(without, reason=f"the script as it is {_how(plain)} in a plain run")
-    return PlainRuns(failure=_how(ended))
+        return replace(
+            without,
+            reason=f"the script as it is {how_ended(plain.status, plain.tail)} in a plain run",
+        )
+    return PlainRuns(failure=how_ended(ended.status, ended.tail))
 
 
 def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
@@ -231,10 +236,3 @@ def _stopped(why: str, times: Sequence[Sequence[float]], turns: Sequence[int]) -
         if one
     )
     return f"{text} ({', '.join(took)})" if made else text
-
-
-def _how(ended: Finished) -> str:
-    if ended.status < 0:
-        return f"was killed by {signal_name(ended.status)}"
-    last = ended.tail.strip().rpartition("\n")[2][:200]
-    return f"ended with exit status {ended.status}" + (f": {last}" if last else "")

@@ -220,11 +220,3 @@ def test_where_the_host_sets_the_pace_both_clocks_say_the_same(run, shortest, lo
     assert shortest * 0.98 < min(steps[1:])
     assert max(steps[1:]) < longest * 1.02
     assert times.queue.busy_s() < 0.2 * block
-
-
-def test_a_queue_that_never_empties_takes_its_time_whether_or_not_kernels_run():
-    times, steps, host, block = timed(WAITING)
-    assert host == pytest.approx([0.213] * 5, rel=CLOSE)
-    assert steps == pytest.approx([block] * 5, rel=CLOSE)
-    assert times.queue.busy_s() == pytest.approx(0.160, rel=0.05)
-    assert times.queue.busy_s() > by_step(WAITING).busy_s

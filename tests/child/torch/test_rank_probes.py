@@ -25,7 +25,7 @@ from trainperf.child.job.ranks import FileBoard
 from trainperf.child.job.ranks import World
 from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
-from trainperf.child.torch.probes import probes, updates
+from trainperf.child.torch.probes import probes
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
 torch.set_num_threads(1)
@@ -74,14 +74,17 @@ def in_step():
     model(images * (rank + 1)).sum().backward()
     return {**found, "grads": [one.grad.double().sum().item() for one in model.parameters()]}
 
+def too_little(_):
+    raise probes.NotOffered("too little memory")
+
 def one_cannot():
-    check = updates._check
+    check = probes._check_copies
     if rank == 1:
-        updates._check = lambda _: (_ for _ in ()).throw(updates.NotOffered("too little memory"))
+        probes._check_copies = too_little
     try:
         return probed(DDP(net), images, board="one cannot")
     finally:
-        updates._check = check
+        probes._check_copies = check
 
 class Fails(torch.nn.Module):
     def __init__(self):

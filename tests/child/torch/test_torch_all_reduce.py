@@ -173,7 +173,5 @@ def check_events(events, settings):
     assert timed["devices"] == 2
     assert timed["bytes"] == sum(sizes)
     assert timed["seconds"] > max(seconds for _, seconds in timed["calls"])
-    assert events["link"]["kind"] == "loopback"
-    assert events["link"]["bytes_s"] > 0
     assert "note" not in events
     assert list(events).index("ddp") < list(events).index("all_reduce")

@@ -123,22 +123,6 @@ def test_writing_into_any_tensor_of_a_batch_shows():
     assert part.versions(batch) != before
 
 
-def test_asking_for_the_gradient_of_an_input_shows():
-    """Or its gradients would be summed over the replays."""
-    batch = [tensor()]
-    before = part.versions(batch)
-    batch[0].requires_grad_()
-    assert part.versions(batch) != before
-
-
-def test_a_batch_that_holds_itself_ends():
-    batch: list[Any] = [tensor()]
-    batch.append(batch)
-    assert len(list(part.leaves(batch))) <= part.DEEPEST
-    assert len(part.fresh(batch)) == 2
-    assert len(part.cloned(batch)) == 2
-
-
 def test_an_iterator_need_not_keep_its_loader():
     loader = torch.utils.data.DataLoader([1, 2])
     iterator = iter(loader)

@@ -85,17 +85,3 @@ def test_nothing_before_the_first_step_is_charged_to_its_input(clock):
     ledger.add("input", 0.5)
     assert [last.host - first.host for _, first, last in ledger._spans] == [0.5]
     assert began.host == 100.0
-
-
-def test_a_long_evaluation_keeps_no_mark_that_has_passed(clock):
-    device = MarkedClock(Device(clock, clock.tick))
-    ledger = Ledger(device)
-    ledger.begin()
-    for _ in range(3000):
-        part = ledger.enter("evaluation", "", None)
-        clock.tick(0.001)
-        ledger.leave(part)
-    assert len(ledger._spans) <= 1001
-    ledger.step_ended(Mark(99.0, {}), device.mark(), kept=False)
-    ledger.settle()
-    assert seconds(ledger) == {}

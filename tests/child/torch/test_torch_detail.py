@@ -15,7 +15,6 @@ from emulation import fake_cuda
 from kit.child import FakeProcess, Watcher, text_at
 from trainperf.child.timing.device import Mark
 from trainperf.child.torch.loops import TorchClock, TorchLoops
-from trainperf.child.torch.step import detail
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.events import read_as
 from trainperf.model.torch.step import DeviceWait
@@ -64,8 +63,10 @@ class Run:
         self._at = None
         optimizer = sys.modules["torch.optim.optimizer"]
         self._handles = [
-            optimizer.register_optimizer_step_pre_hook(self.detail.steps),
-            optimizer.register_optimizer_step_post_hook(self.detail.stepped),
+            optimizer.register_optimizer_step_pre_hook(self.detail.hooks.steps),
+            optimizer.register_optimizer_step_post_hook(
+                lambda one, *_: self.detail.hooks.stepped(one)
+            ),
         ]
 
     def boundary(self):
@@ -413,5 +414,5 @@ def test_a_forked_child_runs_without_hooks():
     one = Run()
     before = patched_names()
     one.boundary()
-    detail._forked(lambda: one.detail)
+    one.detail.forked()
     assert patched_names() == before

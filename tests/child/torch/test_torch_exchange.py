@@ -93,20 +93,6 @@ def test_with_every_setting_gradients_come_as_without_it(loops, settings):
     assert torch.equal(ddp.module.weight.grad, expected)
 
 
-def test_a_loop_that_leaves_no_sync_by_itself_stays_off(loops):
-    ddp, optimizer = trained(loops)
-    counted(ddp)
-    exchange = Exchange(loops)
-    with ddp.no_sync():
-        exchange.off()
-        ddp(X).sum().backward()
-    train(loops, ddp, optimizer, [X, X], [False, True])
-    assert exchanges(ddp) == 0
-    exchange.on()
-    train(loops, ddp, optimizer, [X, X], [False, True])
-    assert exchanges(ddp) == 1
-
-
 def test_what_the_user_set_stays_set(loops):
     ddp, optimizer = trained(loops)
     exchange = Exchange(loops)
@@ -130,27 +116,15 @@ def test_while_off_a_forward_that_fails_leaves_all_as_it_was(loops):
 # ---------------------------------------------------------------- where it cannot be
 
 
-def test_a_static_graph_before_its_first_step_cannot_be_without(loops):
-    ddp = DistributedDataParallel(nn.Linear(3, 3), static_graph=True)
-    assert Exchange(loops).off() == torch_exchange.STATIC
-    assert not loops.ddps.off
-    del ddp
-
-
-def test_what_dynamo_traces_is_left_alone(loops):
-    kept = trained(loops)
-    loops.ddps.unhook()
-    assert Exchange(loops).off() == torch_exchange.COMPILED
-    del kept
-
-
-def test_a_forward_of_its_own_cannot_be_switched(loops):
+@pytest.mark.parametrize("own", [False, True])
+def test_it_is_not_switched_before_a_forward_and_an_update_of_it_were_seen(loops, own):
     class Own(DistributedDataParallel):
         def forward(self, *args: Any) -> Any:
             return self.module(*args)
 
-    kept = Own(nn.Linear(3, 3))
-    assert Exchange(loops).off() == torch_exchange.OWN_FORWARD
+    kept = (Own if own else DistributedDataParallel)(nn.Linear(3, 3), static_graph=not own)
+    assert Exchange(loops).off() == torch_exchange.UNSEEN
+    assert not loops.ddps.off
     del kept
 
 
@@ -170,3 +144,18 @@ def test_gradients_reduced_by_hand_are_recorded(loops):
     assert exchange["method"] == torch_exchange.BY_HAND
     assert exchange["backend"] == "gloo"
     assert sorted(exchange["buckets"]) == [12, 36]
+
+
+def test_while_off_a_handle_that_is_asked_for_is_done(loops):
+    net = nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(X).sum().backward()
+    loops.stepped(optimizer)
+    loops.sums.off = True
+    grad = net.weight.grad
+    for args, kwargs in (((grad,), {"async_op": True}), ((grad, None, None, True), {})):
+        handle = loops.sums.reduce(pytest.fail, *args, **kwargs)
+        assert handle.wait() is True
+        assert handle.is_completed()
+        (result,) = handle.get_future().wait()
+        assert result.data_ptr() == grad.data_ptr()

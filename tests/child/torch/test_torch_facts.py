@@ -109,17 +109,6 @@ def test_odd_tensors_are_no_denormal_numbers_and_hide_none():
     assert torch_facts.flags(driver)["denormal"] == {"weights": 0.5}
 
 
-def test_a_flag_that_cannot_be_read_is_left_out(monkeypatch):
-    def refuse():
-        raise RuntimeError("mixed settings")
-
-    monkeypatch.setattr(torch, "get_float32_matmul_precision", refuse)
-    values = torch_facts.flags(made_driver())
-    assert "matmul_precision" not in values
-    assert "float64_batch" not in values
-    assert "threads" in values
-
-
 def test_a_part_that_fails_leaves_the_others(monkeypatch):
     driver = made_driver()
     monkeypatch.setattr(torch_facts.models, "models", lambda loops: 1 / 0)

@@ -79,7 +79,7 @@ def loops(watcher, monkeypatch) -> Any:
             handles.append(getattr(optimizer, name)(hook))
 
         setattr(stand_in, name, register)
-    hooks._autograd(made, torch)
+    hooks.see_backward(made, torch)
     hooks.watch_optimizers(made, stand_in)
     yield made
     for handle in handles:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from trainperf.child.torch.loader.stages import lengths_in_items
+from trainperf.child.torch.loader.padding import lengths_in_items
 
 LENGTHS = [3, 9, 5, 12]
 WORDS = [list(range(1, length + 1)) for length in LENGTHS]

@@ -21,8 +21,7 @@ from torch.utils.data import (
 
 from kit.child import Driver, Loops
 from trainperf.child.process.patching import undo
-from trainperf.child.torch.loader import loaders, places
-from trainperf.child.torch.loader import settings as torch_loader_settings
+from trainperf.child.torch.loader import loaders
 from trainperf.model import Loader
 
 NUMBERS = TensorDataset(torch.arange(20))
@@ -64,7 +63,7 @@ class PartedElsewhere(Endless):
 @pytest.fixture
 def loops():
     found = Loops()
-    places.watch(found, dataloader)
+    loaders.watch_places(found, dataloader)
     yield found
     undo(DataLoader, "__init__")
     undo(DataLoader, "_get_iterator")
@@ -150,15 +149,6 @@ def test_a_handle_is_found_and_named(loops, tmp_path, make, said):
     assert shared.startswith(said.replace("self.", "self.dataset.inner."))
     for value in held.values():
         getattr(value, "close", lambda: None)()
-
-
-def test_arrays_are_not_pickled_to_see_whether_they_could_be(loops, monkeypatch):
-    monkeypatch.setattr(torch_loader_settings, "start_method", lambda loader: "forkserver")
-    monkeypatch.setattr(
-        torch.Tensor, "__reduce_ex__", lambda *_: pytest.fail("a tensor was pickled")
-    )
-    loader = DataLoader(Own(data=torch.zeros(10), words=["word"] * 10))
-    assert recorded(loops, loader)[0]["shared_state"] == ""
 
 
 @pytest.mark.parametrize(

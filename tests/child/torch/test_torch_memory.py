@@ -8,7 +8,7 @@ import torch
 
 from kit.child import Record
 from trainperf.child.torch import memory
-from trainperf.child.torch.probes import probes, updates
+from trainperf.child.torch.probes import probes
 from trainperf.child.torch.probes.passes import NotOffered
 
 GIB = 2**30
@@ -91,18 +91,7 @@ def test_copies_of_an_optimizers_tensors_take_half_of_the_free_gpu_memory(
     cuda, monkeypatch, free, fits
 ):
     cuda(1, free=free, allocated=1)
-    weights = SimpleNamespace(device=GPU, grad=None, numel=lambda: 100, element_size=lambda: 4)
-    monkeypatch.setattr(updates, "type", lambda _: torch.nn.Parameter, raising=False)
+    weights = SimpleNamespace(device=GPU, grad=None, nbytes=400)
+    monkeypatch.setattr(probes, "type", lambda _: torch.nn.Parameter, raising=False)
     with nullcontext() if fits else pytest.raises(NotOffered, match="too little memory"):
-        updates._check([weights])
-
-
-@pytest.mark.parametrize(("free", "fits"), [(9, False), (10, True)])
-def test_twice_the_samples_need_as_much_gpu_memory_again(cuda, free, fits):
-    cuda(5, free=free, allocated=5, most=10)
-    found = SimpleNamespace(device="cuda", parameters=[SimpleNamespace(device=GPU)])
-    if fits:
-        probes._check_memory(found)
-    else:
-        with pytest.raises(NotOffered, match="twice the samples"):
-            probes._check_memory(found)
+        probes._check_copies([weights])

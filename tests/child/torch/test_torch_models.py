@@ -122,7 +122,6 @@ class {name}(nn.Module):
     [
         "return F.scaled_dot_product_attention(q, k, v)",
         "return F.softmax(x @ x.transpose(1, 2), dim=-1)",
-        "return (q @ k.transpose(1, 2)) @ v / 2",
         "return F.softmax(F.linear(x, x[0]) / 2, dim=-1)",
         """if x.any():
             return F.scaled_dot_product_attention(q, k, v)
@@ -138,7 +137,6 @@ def test_other_forwards_are_no_attention(net, body):
     "body",
     [
         "return F.softmax(q @ k.transpose(-2, -1) / math.sqrt(8), dim=-1) @ v",
-        "return torch.bmm((torch.bmm(q, k.mT) * 0.3).softmax(-1), v)",
         "return self.soft(torch.einsum('bid,bjd->bij', q, k) * 2) @ v",
     ],
 )

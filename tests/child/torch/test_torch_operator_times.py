@@ -114,10 +114,6 @@ def test_work_is_of_the_pass_that_started_it_also_where_the_gpu_comes_to_it_late
     assert OperatorTimes(late, "cuda", leave_out=1).event()["device_s"] == pytest.approx([150e-6])
 
 
-def test_the_time_on_tensor_cores_is_that_of_kernels_named_for_them():
-    assert OperatorTimes(gpu(), "cuda").event()["tensor_core_s"] == pytest.approx(100e-6)
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -160,18 +156,6 @@ def test_these_kernels_are_not_said_to_use_tensor_cores(name):
 )
 def test_these_kernels_are_said_to_use_tensor_cores(name):
     assert TENSOR_CORES.search(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("aten::native_layer_norm", "aten::gelu", "aten::_softmax", "aten::copy_", "aten::sum"),
-        *("aten::cudnn_batch_norm", "aten::native_dropout", "aten::max_pool2d_with_indices"),
-        "GeluBackward0",
-    ],
-)
-def test_these_operators_can_be_put_together(name):
-    assert is_fusable(name)
 
 
 @pytest.mark.parametrize(

@@ -65,16 +65,3 @@ def test_the_place_is_the_users_call_of_the_constructor(loops, users):
     assert [site["function"] for site in sites] == ["make", "make"]
     assert [*map(text_at, sites)] == ["torch.optim.AdamW(model.parameters())", "Mine(model)"]
     assert loops.optimizers_built == 2
-
-
-def test_the_learning_rate_is_told_where_there_is_one():
-    one, other = weights(), weights()
-    plain = torch.optim.SGD(one, lr=0.1)
-    facts = part.optimizer_facts(TorchLoops(Watcher()), plain)
-    assert (facts["learning_rate"], facts["scheduled"]) == (0.1, False)
-    torch.optim.lr_scheduler.StepLR(plain, 10)
-    assert part.optimizer_facts(TorchLoops(Watcher()), plain)["scheduled"]
-    groups = torch.optim.SGD([{"params": one, "lr": 0.1}, {"params": other, "lr": 0.2}], lr=0.3)
-    assert part.optimizer_facts(TorchLoops(Watcher()), groups)["learning_rate"] is None
-    tensor = torch.optim.Adam(weights(), lr=torch.tensor(0.1), foreach=False)
-    assert part.optimizer_facts(TorchLoops(Watcher()), tensor)["learning_rate"] is None

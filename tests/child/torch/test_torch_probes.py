@@ -1,6 +1,5 @@
 """Probes of a PyTorch step: each is recorded or says why not, and nothing stays changed."""
 
-import dataclasses
 import time
 from collections import UserDict
 from types import SimpleNamespace
@@ -11,9 +10,7 @@ import torch
 from kit.child import FakeProcess, Record
 from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
-from trainperf.child.torch import batches
-from trainperf.child.torch.probes import forward_backward, passes, probes, updates
-from trainperf.child.torch.probes import probing as torch_probing
+from trainperf.child.torch.probes import passes, probes
 
 
 class Images(torch.nn.Module):
@@ -35,8 +32,8 @@ def short(monkeypatch):
     """Few blocks, on one thread: with more, a busy machine holds tiny kernels up for long."""
     monkeypatch.setattr(alternating, "PROBE_S", 0.02)
     monkeypatch.setattr(alternating, "BLOCKS", 2)
-    monkeypatch.setattr(torch_probing, "SLOWER", 1000)
-    monkeypatch.setattr(forward_backward, "COMPILE_S", 1000.0)
+    monkeypatch.setattr(passes, "SLOWER", 1000)
+    monkeypatch.setattr(probes, "COMPILE_S", 1000.0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -121,16 +118,6 @@ def test_a_graph_that_the_loop_keeps_is_there_after_a_probe():
     model.mean.sum().backward()  # as the loop's next step does
 
 
-def test_out_of_memory_is_a_reason_and_the_probes_after_it_run(monkeypatch):
-    def full(probing):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-
-    monkeypatch.setitem(probes.PROBES, "autocast", full)
-    events = probed(mlp(), torch.ones(3, 4))
-    assert "out of memory" in reason(events, "autocast")
-    assert events["double_batch"]["e"] == "probe"
-
-
 def test_a_model_whose_pass_cannot_be_repeated_is_named_with_its_error():
     class Once(torch.nn.Module):
         def __init__(self):
@@ -178,7 +165,7 @@ def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
         {"params": list(model[2].parameters()), "betas": (0.8, 0.9)},
     ]
     optimizer = torch.optim.AdamW(groups, lr=0.125, weight_decay=0.5)
-    base, fused = updates._pair(optimizer)
+    base, fused = probes._pair(optimizer)
     for group, plain, faster in zip(
         optimizer.param_groups, base.param_groups, fused.param_groups, strict=True
     ):
@@ -214,25 +201,11 @@ def test_tf32_is_tried_on_a_gpu_and_the_precision_put_back(monkeypatch):
             return super().forward(x)
 
     monkeypatch.setattr(passes.Pass, "device", "cuda")
-    monkeypatch.setattr(forward_backward, "_capability", lambda device: (8, 0))
+    monkeypatch.setattr(probes, "_capability", lambda: (8, 0))
     events = probed(Watching(4, 4), torch.ones(3, 4))
     assert events["matmul_precision"]["e"] == "probe"
     assert seen == {"highest", "high"}
     assert torch.get_float32_matmul_precision() == "highest"
-
-
-def test_tensors_are_changed_in_every_container_and_the_containers_are_new():
-    @dataclasses.dataclass(frozen=True)
-    class Batch:
-        x: object
-        name: str
-
-    batch = Batch({"a": [torch.ones(2)], "b": (torch.ones(2), 3)}, "first")
-    changed = batches.mapped(batch, lambda tensor: tensor * 2)
-    assert changed.name == "first"
-    assert changed.x["b"][1] == 3
-    assert float(changed.x["a"][0][0]) == float(changed.x["b"][0][0]) == 2.0
-    assert float(batch.x["a"][0][0]) == 1.0
 
 
 class Held:
@@ -265,23 +238,6 @@ def test_no_larger_batch_is_told_of_where_the_samples_stayed_as_they_were(batch)
 
     events = probed(Reading(4, 4), batch)
     assert "container" in reason(events, "double_batch")
-
-
-@pytest.mark.filterwarnings("ignore:CUDA is not available")
-def test_cudnn_is_let_choose_on_a_gpu_and_the_flag_put_back(monkeypatch):
-    seen = set()
-
-    class Watching(torch.nn.Conv1d):
-        def forward(self, x):
-            seen.add(torch.backends.cudnn.benchmark)
-            return super().forward(x)
-
-    monkeypatch.setattr(passes.Pass, "device", "cuda")
-    monkeypatch.setattr(forward_backward, "_capability", lambda device: (7, 0))
-    events = probed(Watching(4, 4, 1), torch.ones(3, 4, 8))
-    assert events["cudnn_benchmark"]["e"] == "probe"
-    assert seen == {False, True}
-    assert torch.backends.cudnn.benchmark is False
 
 
 def test_the_pass_is_timed_without_anomaly_detection_and_the_mode_put_back():

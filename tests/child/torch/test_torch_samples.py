@@ -11,51 +11,18 @@ from torch import nn
 
 from trainperf.child.torch import samples
 
-TIME, SAMPLES = 35, 20
-
 
 class Reader(nn.Module):
-    """Embeds tokens and works through them; `turned` where it is given the samples first."""
+    """Embeds tokens and works through them."""
 
-    def __init__(self, layer: Any, turned: bool = False, padding: int | None = None) -> None:
+    def __init__(self, layer: Any, padding: int | None = None) -> None:
         super().__init__()
         self.words = nn.Embedding(50, 8, padding_idx=padding)
-        self.norm = nn.BatchNorm1d(8)
-        self.layer, self.turned, self.ended = layer, turned, False
-
-    def forward(self, tokens: Any) -> Any:
-        found = self.norm(self.words(tokens).flatten(0, 1)).view(*tokens.shape, 8)
-        found = self.layer(found.transpose(0, 1) if self.turned else found)
-        self.ended = True
-        return found
+        self.layer = layer
 
 
 def ids(rows: int, steps: int) -> Any:
     return torch.randint(1, 50, (rows, steps))
-
-
-LAYERS = [
-    lambda: nn.LSTM(8, 4),
-    lambda: nn.GRU(8, 4),
-    lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1),
-]
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_a_layer_that_wants_time_first_tells_the_samples(layer: Any) -> None:
-    assert samples.of_time_first((Reader(layer()), (ids(TIME, SAMPLES),), {})) == SAMPLES
-    turned = Reader(layer(), turned=True)
-    assert samples.of_time_first((turned, (ids(SAMPLES, TIME),), {})) == SAMPLES
-
-
-def test_asking_leaves_the_model_as_it_is() -> None:
-    model, given = Reader(nn.LSTM(8, 4)), ids(TIME, SAMPLES)
-    before, drawn = model.norm.running_mean.clone(), torch.get_rng_state()
-    samples.of_time_first((model, (given,), {}))
-    assert (model.training, model.ended) == (True, False)
-    assert torch.equal(model.norm.running_mean, before)
-    assert torch.equal(torch.get_rng_state(), drawn)
-    assert not model.layer._forward_pre_hooks
 
 
 def counted(*batches: Any, model: Any = None) -> dict[str, float]:

@@ -97,18 +97,6 @@ def test_items_are_made_again_to_see_whether_they_repeat(dataset, repeats):
     assert taken(DataLoader(dataset, batch_size=2)).loader_facts["repeats"] is repeats
 
 
-def test_an_item_that_raises_leaves_a_reason_and_no_time():
-    def fail():
-        raise OSError("no such picture")
-
-    driver = taken(DataLoader(Slow(draw=fail), batch_size=4))
-    assert reasons(driver, "stages") == ["OSError: no such picture"]
-    timed = {event["index"]: event for event in driver.record.of("stage_time")}
-    assert "seconds" in timed[0]
-    assert timed[1]["missing"] == timed[2]["missing"] == "OSError: no such picture"
-    assert "random" not in driver.loader_facts
-
-
 def test_slow_items_are_given_up_in_time():
     began = time.monotonic()
     driver = taken(DataLoader(Slow(0.2), batch_size=40), seconds=1.5)

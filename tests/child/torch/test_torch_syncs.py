@@ -132,13 +132,6 @@ def test_a_mode_that_the_program_has_set_is_left_alone(watch, cuda, own):
         own.step(cuda)
 
 
-def test_a_mode_that_the_program_sets_meanwhile_stays(watch, cuda):
-    syncs = watch()
-    cuda.set_sync_debug_mode("error")
-    syncs.stop()
-    assert cuda.get_sync_debug_mode() == 2
-
-
 def test_a_program_that_keeps_its_own_copy_of_the_filters_gets_none_of_ours(watch, cuda, own):
     before = list(warnings.filters)
     syncs = watch()
@@ -171,18 +164,6 @@ def test_a_forked_worker_asks_cuda_nothing_and_warns_as_before(watch, cuda, own)
     syncs.stop()
     assert syncs.fault == ""
     assert list(warnings.filters) == filters
-
-
-def test_what_fails_is_kept_as_a_reason_and_leaves_nothing_behind(watch, cuda):
-    before = list(warnings.filters), warnings._showwarnmsg
-
-    def refuse(mode):
-        raise AttributeError("no such mode")
-
-    cuda.set_sync_debug_mode = refuse
-    syncs = watch()
-    assert syncs.fault == "AttributeError: no such mode"
-    assert (list(warnings.filters), warnings._showwarnmsg) == before
 
 
 # --------------------------------------------------------------------- what is seen

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from kit.child import FakeProcess
-from trainperf.child.torch.facts import masks_padding, without_padding
+from trainperf.child.torch.facts import masks_padding
 
 ROWS = torch.zeros(8, 40, dtype=torch.long)
 for row, length in enumerate([5, 7, 3, 14, 20, 2, 9, 31]):
@@ -57,19 +55,3 @@ def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
     assert [one.training for one in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), state)
     assert all(one.grad is None for one in model.parameters())
-
-
-def driver(*models: Any) -> Any:
-    calls = {number: (model, (ROWS,), {}) for number, model in enumerate(models)}
-    process = FakeProcess(lenient=True)
-    return SimpleNamespace(loops=SimpleNamespace(model_calls=calls), process=process)
-
-
-def test_a_model_that_fails_without_the_padding_leaves_that_open() -> None:
-    class Shaped(Reads):
-        def forward(self, rows: Any) -> Any:
-            return rows.view(-1, 40, 8)
-
-    asked = driver(Shaped(masks=True))
-    assert without_padding(asked) is None
-    assert len(asked.process.failures) == 1

@@ -59,7 +59,7 @@ def test_a_throttled_gpu_promises_its_clock_and_no_more_than_the_input_gives() -
 def test_the_reason_given_most_often_is_named() -> None:
     shares = {"power brake": 0.2, "hardware slowdown": 0.6, "power cap": 1.0}
     finding = found("gpu_throttled", on_gpu({**HOT, "throttle_shares": shares}))
-    assert finding.title == "GPU 0 (NVIDIA A10G) slows itself down: hardware slowdown"
+    assert finding.title == "GPU 0 (NVIDIA A10G) is slowed down: hardware slowdown"
     assert "power cap" not in finding.text
 
 

@@ -30,7 +30,7 @@ def with_text(text: str) -> Evidence:
 def test_what_names_no_weights_does_not_go_through_them(text: str, kind: str) -> None:
     cause = by_id()["own_function"].look(with_text(text))
     assert cause is not None
-    assert cause.data["kind"] == kind
+    assert cause.own.kind == kind
     assert ("59 tensors of weights one by one, 21 calls for each" in cause.title) == (
         kind == "weights"
     )

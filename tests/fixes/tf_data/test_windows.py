@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rewriting import changed, executed, script_of
-from trainperf.fixes.tf_data.windows import UTILITY, gather_by_batch
+from fixes.case_text import edited
+from rewriting import executed, unmarked
 
 SOURCE = """\
 import numpy as np
@@ -28,12 +28,10 @@ ROWS = np.random.default_rng(1).normal(size=(61, 3))
 def same(given: str, **names: Any) -> int:
     """Compare two epochs of a call as it is, and edited; return how many batches there were."""
     source = SOURCE.format(given)
-    script, sites = script_of(source)
-    gather_by_batch(script, sites)
-    text = changed(script)
+    text = edited("tf_windows", source, {})
     assert f"ds = batches_of_windows({given})" in text
     names = {"rows": ROWS, "values": ROWS[:, 0], **names}
-    before, after = (executed(each, names) for each in (source, text))
+    before, after = (executed(each, names) for each in (unmarked(source), text))
     old, new = before["ds"], after["ds"]
     assert old.element_spec == new.element_spec
     assert int(old.cardinality()) == int(new.cardinality())
@@ -87,10 +85,3 @@ def test_what_keras_takes_is_taken(given: str) -> None:
 
 def test_no_window_is_no_batch() -> None:
     assert same("rows, None, 62") == 0
-
-
-def test_a_name_that_is_taken_is_left_to_the_script() -> None:
-    text = f"import keras\n\nbatches_of_windows = 3\nds = ▸keras.utils.{UTILITY}(x, y, 9)◂\n"
-    script, sites = script_of(text)
-    gather_by_batch(script, sites)
-    assert "ds = batches_of_windows_2(x, y, 9)" in changed(script)

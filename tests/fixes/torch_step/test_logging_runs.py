@@ -1,4 +1,4 @@
-"""Loops whose sums, counts and lists stay on the device give the numbers they gave."""
+"""Loops whose sums and counts stay on the device give the numbers they gave."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ import torch
 
 def epoch(loader, shown):
     total, correct, seen = 0.0, 0, 0
-    losses = []
     for x, y in ▸loader◂:
         loss = ((x - y) ** 2).mean()
         total += ▸loss.item()◂ * len(x)
         correct += ▸(x.round() == y).sum().item()◂
-        losses.append(▸loss.item()◂)
         seen += len(x)
         shown.append(▸float(loss)◂)
-    best = min(losses)
-    return total / seen, f"{100 * correct / seen:.2f}", losses, best, losses[-1], len(losses)
+    return total / seen, f"{100 * correct / seen:.2f}"
 """
 
 
@@ -51,7 +48,7 @@ def test_the_numbers_are_the_same() -> None:
         bound=None,
         bound_basis="",
         where=(*sums, loop),
-        data={"edits": [DETACH] * 3, "loop": 3},
+        data={"edits": [DETACH] * 2, "loop": 2},
     )
     fix.rewrite(script, finding)
     text = changed(script)

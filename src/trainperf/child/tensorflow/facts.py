@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import statistics
 import sys
@@ -188,7 +187,6 @@ def record(driver: Driver) -> None:
     driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
         ("strategies", strategies.record),
-        ("devices", _record_devices_used),
         ("models", models.record),
         ("callbacks", record_callbacks),
         ("step function", record_step_function),
@@ -248,7 +246,6 @@ def record_step_function(driver: Driver) -> None:
             compiled=not eagerly,
             where=frames.definition(code) if users else None,
             jit=bool(getattr(function, "_jit_compile", None)),
-            relaxed=bool(getattr(function, "_reduce_retracing", None)),
             traces=int(function.experimental_get_tracing_count()) - own_graphs(function),
             signatures=signatures,
         )
@@ -327,29 +324,6 @@ def _held(tf: Any, number: int) -> int:
         return int(tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"])
     except Exception:  # not every allocator counts
         return _LEAST_HELD
-
-
-def _record_devices_used(driver: Driver) -> None:
-    """Record the devices of all trainable variables that are alive, as "CPU:1", if of several."""
-    import tensorflow as tf
-    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
-
-    if len(tf.config.list_logical_devices()) < 2:
-        return
-    devices = {
-        value.device.rpartition("device:")[2]
-        for value in gc.get_objects()
-        if isinstance(value, BaseResourceVariable) and _trainable(value)
-    }
-    driver.process.fact("devices_used", sorted(device for device in devices if device))
-
-
-def _trainable(variable: Any) -> bool:
-    """Whether a model would learn it; half-made variables do not say."""
-    try:
-        return bool(variable.trainable and variable.dtype.is_floating)
-    except AttributeError:
-        return False
 
 
 def item_maker(dataset: Any) -> dict[str, Any] | None:

@@ -25,8 +25,6 @@ MOST_GOING = 3
 
 DEBUG_MODES = {
     "numerics": ("debugging", "enable_check_numerics", "disable_check_numerics"),
-    "dump": ("debugging.experimental", "enable_dump_debug_info", "disable_dump_debug_info"),
-    "eager_input": ("data.experimental", "enable_debug_mode"),
     "deterministic": ("config.experimental", "enable_op_determinism"),
 }
 """For each mode: the module of TensorFlow's API, and its functions that turn it on and off."""

@@ -104,14 +104,6 @@ def _model(driver: Driver, model: Any) -> dict[str, Any]:
         "compile_where": compiled,
         "frozen": frozen(model) if compiled and backend() == "tensorflow" else None,
     }
-    if optimizer is not None:
-        schedule = getattr(optimizer, "_learning_rate", None)
-        scheduled = hasattr(schedule, "get_config") and not hasattr(schedule, "assign")
-        try:
-            rate = float(optimizer.learning_rate)
-        except (TypeError, ValueError):
-            rate = None
-        facts |= {"learning_rate": rate, "learning_rate_scheduled": scheduled}
     if compiled and not facts["jit"]:
         facts["jit_blocker"] = _jit_blocker(model, given, facts)
     return facts

@@ -64,6 +64,13 @@ def mapped(batch: Any, leaf: Callable[[Any], Any], depth: int = 0) -> Any:
         return batch
 
 
+def apart(tensor: Any) -> Any:
+    """A tensor without the graph it came from, which its own backward has freed."""
+    if tensor.grad_fn is None:
+        return tensor
+    return tensor.detach().requires_grad_(tensor.requires_grad)
+
+
 def _filled(made: Any, again: Callable[[Any], Any]) -> Any:
     """A container that was copied, with copies of what it holds."""
     if isinstance(made, (dict, UserDict)):  # others may stand for files

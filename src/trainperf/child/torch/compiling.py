@@ -55,12 +55,15 @@ def watch_metrics(loops: Any, module: Any) -> None:
         file, name = str(metrics.get("co_filename") or ""), str(metrics.get("co_name") or "")
         line = int(metrics.get("co_firstlineno") or 0)
         own = _place(file, line, name) if frames.is_users(file) else None
+        guard, stack = reason.partition("\n")[0], reversed(IN_STACK.findall(reason))
+        users = (_place(at, int(number), of) for at, number, of in stack if frames.is_users(at))
         process.record.write(
             "torch_compilation",
             s=process.clock() - seconds,
             d=seconds,
-            reason=_guard(reason),
-            where=_in_stack(reason) or own,
+            # The guard that failed, without the number of the code before and its source behind it.
+            reason=re.sub(r"^\d+/\d+: ", "", guard).partition("  # ")[0].strip()[:LONGEST_REASON],
+            where=next(users, own),  # the innermost line of the user's in the stack of it
             function=RESUMES.sub(r"\1", name),
             limit=bool(LIMIT.search(str(metrics.get("fail_reason") or raised[-1:]))),
         )
@@ -72,20 +75,6 @@ def graphs() -> int:
     """How many graphs TorchDynamo has compiled in this process."""
     utils: Any = sys.modules.get("torch._dynamo.utils")
     return 0 if utils is None else int(utils.counters["stats"].get("unique_graphs", 0))
-
-
-def _guard(reason: str) -> str:
-    """The guard that failed, without the number of the code before and its source behind it."""
-    first = reason.partition("\n")[0]
-    return re.sub(r"^\d+/\d+: ", "", first).partition("  # ")[0].strip()[:LONGEST_REASON]
-
-
-def _in_stack(text: str) -> dict[str, Any] | None:
-    """The innermost line of the user's in a formatted stack."""
-    for file, line, name in reversed(IN_STACK.findall(text)):
-        if frames.is_users(file):
-            return _place(file, int(line), name)
-    return None
 
 
 def _place(file: str, line: int, function: str) -> dict[str, Any]:

@@ -44,18 +44,8 @@ class TorchDriver(Driver):
         if detail is not None:
             detail.stop()
 
-    def ending_begins(self) -> None:
-        """See the evaluations that come between epochs."""
-        from .step.detail import Detail
-
-        self.loops.detail = Detail(self.loops)
-        self.loops.detail.start()
-
     def ending_ends(self) -> None:
-        """Record the evaluations that came between epochs, and the loaders if there are more."""
-        detail, self.loops.detail = self.loops.detail, None
-        if detail is not None:
-            detail.stop_between()
+        """Record the loaders anew if there are more."""
         with Unseen(self.process):
             loaders.record_again(self)
 

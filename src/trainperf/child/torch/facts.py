@@ -17,7 +17,6 @@ from .built import models
 from .exchange import exchange
 from .loader import padding, settings
 from .loader.padding import sequence_ends
-from .probes.passes import changed, evaluated
 
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
@@ -55,23 +54,14 @@ def loop_facts(driver: Any) -> dict[str, Any]:
     if leaves:
         facts["batch_size"] = size
         facts["batch_bytes"] = batches.size_in_bytes(batch)
-        facts["batch_parts"] = [dtype_name(leaf) for leaf in leaves]
+        facts["batch_parts"] = [str(leaf.dtype).removeprefix("torch.") for leaf in leaves]
         facts["batch_dtypes"] = sorted(set(facts["batch_parts"]))
     if loader is not None:
-        facts["epoch_steps"] = _length(loader) or driver.epoch_batches
+        try:
+            facts["epoch_steps"] = len(loader) or driver.epoch_batches
+        except (TypeError, NotImplementedError):  # an iterable dataset without a length
+            facts["epoch_steps"] = driver.epoch_batches
     return facts
-
-
-def dtype_name(tensor: Any) -> str:
-    """A tensor's dtype as other frameworks call it: "float32"."""
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def _length(loader: Any) -> int | None:
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):  # an iterable dataset without a length
-        return None
 
 
 def record(driver: Any) -> None:
@@ -88,7 +78,7 @@ def record(driver: Any) -> None:
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
-        ("the build", _record_build),
+        ("the build", _build),
         ("samples and tokens", samples.record),
         ("padding", _padding),
     ):
@@ -96,7 +86,7 @@ def record(driver: Any) -> None:
             part(driver)
 
 
-def _record_build(driver: Any) -> None:
+def _build(driver: Any) -> None:
     """Record what PyTorch was built for; nothing where it was built for the CPU.
 
     Nothing asks CUDA's driver: it must not be started in a process that may still fork workers.
@@ -104,61 +94,42 @@ def _record_build(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
     if torch.version.cuda is not None:
         held = (torch._C._cuda_getArchFlags() or "").split()
-        built = {"cuda": str(torch.version.cuda), "capabilities": held}
-        driver.process.fact("gpu_build", built)
+        driver.process.fact("gpu_build", {"cuda": str(torch.version.cuda), "capabilities": held})
 
 
 def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        driver.record.write(
-            "padding",
-            **found,
-            masked=without_padding(driver),
-        )
+        driver.record.write("padding", **found, masked=without_padding(driver))
 
 
 def _framework(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
-    seen = _gpus(driver)
+    seen = [_unknown_gpu(index) for index in models.devices(driver)]
+    with Attempt(driver.process, "facts about the GPUs"):
+        seen = gpus_seen(driver)
+    keras: Any = sys.modules.get("keras")
+    on_torch = keras is not None and keras.backend.backend() == "torch"
     driver.record.write(
         "framework",
         name="torch",
         version=str(torch.__version__),
-        keras=_keras_version(),
+        keras=str(keras.__version__) if on_torch else None,
         legacy=False,
         cuda=torch.version.cuda is not None,
         gpus=seen,
-        logical=sum(one["used"] for one in seen) or 1,
+        logical=sum(gpu["used"] for gpu in seen) or 1,
     )
 
 
-def _gpus(driver: Any) -> list[dict[str, Any]]:
-    """The GPUs that CUDA shows; of one that is gone, no more than that the loop used it."""
-    with Attempt(driver.process, "facts about the GPUs"):
-        return gpus_seen(driver)
-    return [_unknown_gpu(index) for index in models.devices(driver)]
-
-
-def _keras_version() -> str | None:
-    """The version of Keras where it runs on PyTorch."""
-    keras: Any = sys.modules.get("keras")
-    if keras is None or keras.backend.backend() != "torch":
-        return None
-    return str(keras.__version__)
-
-
 def _memory(driver: Any) -> None:
-    used = [one["number"] for one in gpus_seen(driver) if one["used"]]
-    if used:
-        driver.record.write("torch_memory", values=memory(used[0]))
-
-
-def memory(device: int) -> dict[str, int]:
-    """The counts of CUDA's allocator on a device: bytes, and counts of retries and failures."""
+    """Record the counts of CUDA's allocator: bytes, and counts of retries and failures."""
+    used = [gpu["number"] for gpu in gpus_seen(driver) if gpu["used"]]
+    if not used:
+        return
     cuda: Any = sys.modules["torch"].cuda
-    stats = cuda.memory_stats(device)
+    stats = cuda.memory_stats(used[0])
     names = {
         "allocated_peak": "allocated_bytes.all.peak",
         "reserved_peak": "reserved_bytes.all.peak",
@@ -166,7 +137,8 @@ def memory(device: int) -> dict[str, int]:
         "ooms": "num_ooms",
     }
     found = {name: int(stats[key]) for name, key in names.items() if key in stats}
-    return found | {"total": int(cuda.get_device_properties(device).total_memory)}
+    found["total"] = int(cuda.get_device_properties(used[0]).total_memory)
+    driver.record.write("torch_memory", values=found)
 
 
 # Flags of the whole PyTorch process, and where the user set them.
@@ -176,33 +148,26 @@ def memory(device: int) -> dict[str, int]:
 
 def watch_flags(loops: Any, module: Any) -> None:
     """Note where debug modes and threads are set; `module` is `torch`, fully imported."""
+
+    def watch(owner: Any, name: str, flag: str, mode_at: int | None = None) -> None:
+        """`mode_at` is the place of the argument that turns it on, None where the call does."""
+
+        def note(*args: Any, **kwargs: Any) -> None:
+            if mode_at is None or [*args[mode_at:], kwargs.get("mode")][0]:
+                loops.flag_sites[flag] = frames.here(), loops.updates
+            else:
+                loops.flag_sites.pop(flag, None)
+
+        if name in vars(owner):
+            before(loops.process, owner, name, f"where {flag} is set", note)
+
     autograd = module.autograd
-
-    def mode_on(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        return _first(args[1:], kwargs)
-
-    _note(loops, autograd.set_detect_anomaly, "__init__", "anomaly", mode_on)
+    watch(autograd.set_detect_anomaly, "__init__", "anomaly", 1)
     # Not their constructors: these warn, and name their caller's line in the warning.
-    _note(loops, autograd.detect_anomaly, "__enter__", "anomaly", lambda *_: True)
-    _note(loops, autograd.profiler.profile, "_start_trace", "profiler", lambda *_: True)
-    _note(loops, module, "use_deterministic_algorithms", "deterministic", _first)
-    _note(loops, module, "set_num_threads", "threads", lambda *_: True)
-
-
-def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether the first argument, `mode`, turns something on."""
-    return bool(args[0] if args else kwargs.get("mode"))
-
-
-def _note(loops: Any, owner: Any, name: str, flag: str, turns_on: Callable[..., bool]) -> None:
-    def note(*args: Any, **kwargs: Any) -> None:
-        if turns_on(args, kwargs):
-            loops.flag_sites[flag] = frames.here(), loops.updates
-        else:
-            loops.flag_sites.pop(flag, None)
-
-    if name in vars(owner):
-        before(loops.process, owner, name, f"where {flag} is set", note)
+    watch(autograd.detect_anomaly, "__enter__", "anomaly")
+    watch(autograd.profiler.profile, "_start_trace", "profiler")
+    watch(module, "use_deterministic_algorithms", "deterministic", 0)
+    watch(module, "set_num_threads", "threads")
 
 
 def flags(driver: Any) -> dict[str, Any]:
@@ -213,6 +178,7 @@ def flags(driver: Any) -> dict[str, Any]:
     """
     torch: Any = sys.modules["torch"]
     loops = driver.loops
+    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     reads: dict[str, Callable[[], Any]] = {
         "matmul_precision": torch.get_float32_matmul_precision,
         "cudnn_benchmark": lambda: bool(torch.backends.cudnn.benchmark),
@@ -223,15 +189,20 @@ def flags(driver: Any) -> dict[str, Any]:
         "profiler": lambda: torch.autograd._profiler_enabled() or _recent(loops, "profiler"),
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
-        "omp_num_threads": _omp_num_threads,
-        "alloc_conf": _alloc_conf,
+        "omp_num_threads": lambda: int(threads) if threads.isdigit() else None,
+        "alloc_conf": lambda: (
+            os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+        ),
         "bf16_cpu": lambda: bool(  # multiplies bfloat16 by itself
             torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         ),
         "cpp_compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
-        "float64_batch": lambda: _float64_batch(driver, torch),
+        "float64_batch": lambda: any(leaf.dtype == torch.float64 for leaf in leaves),
         "denormal": lambda: _denormal(driver, torch),
     }
+    leaves = list(batches.leaves(driver.batch))
+    if driver.batch is None:
+        del reads["float64_batch"]
     found: dict[str, Any] = {}
     for name, read in reads.items():
         try:
@@ -249,16 +220,6 @@ def _recent(loops: Any, flag: str) -> bool:
     """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
     _, at = loops.flag_sites.get(flag, (None, None))
     return at is not None and at > 0 and loops.updates - at <= _RECENT
-
-
-def _omp_num_threads() -> int | None:
-    value = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(value) if value.isdigit() else None
-
-
-def _alloc_conf() -> str:
-    names = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-    return next((os.environ[name] for name in names if os.environ.get(name)), "")
 
 
 def _denormal(driver: Any, torch: Any) -> dict[str, float]:
@@ -302,12 +263,6 @@ _COPIED = 2**22
 """Elements of a tensor up to which it is copied to be looked at, where it does not lie in order."""
 
 
-def _float64_batch(driver: Any, torch: Any) -> bool:
-    if driver.batch is None:
-        raise LookupError("no batch was seen")
-    return any(leaf.dtype == torch.float64 for leaf in batches.leaves(driver.batch))
-
-
 def gpus_seen(driver: Any) -> list[dict[str, Any]]:
     """All devices that CUDA shows to this process, each with whether it is used.
 
@@ -317,8 +272,14 @@ def gpus_seen(driver: Any) -> list[dict[str, Any]]:
     cuda: Any = sys.modules["torch"].cuda
     if not cuda.is_initialized():
         return []
-    on = {*models.devices(driver), *_holding(cuda)}
-    return [_described(cuda, index, index in on) for index in range(cuda.device_count())]
+    opened, peak = sys.modules["torch"]._C._cuda_hasPrimaryContext, "allocated_bytes.all.peak"
+    indices = range(cuda.device_count())
+    # Those whose allocator gave out memory had tensors on them, if only for a while.
+    held = [
+        at for at in indices if opened(at) and cuda.memory_stats(at).get(peak, 0) >= _LEAST_HELD
+    ]
+    on = {*models.devices(driver), *held}
+    return [_described(cuda, index, index in on) for index in indices]
 
 
 def gpu_failure() -> str | None:
@@ -339,17 +300,6 @@ def _unknown_gpu(index: int) -> dict[str, Any]:
     """A device that is used, and of which CUDA says no more."""
     asked = dict.fromkeys(("uuid", "memory", "capability"))
     return {"number": index, "name": "", "used": True, **asked}
-
-
-def _holding(cuda: Any) -> list[int]:
-    """The devices whose allocator gave out memory: tensors were on them, if only for a while."""
-    opened = sys.modules["torch"]._C._cuda_hasPrimaryContext
-    peak = "allocated_bytes.all.peak"
-    return [
-        index
-        for index in range(cuda.device_count())
-        if opened(index) and cuda.memory_stats(index).get(peak, 0) >= _LEAST_HELD
-    ]
 
 
 def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
@@ -376,24 +326,21 @@ CLOSE = 5e-3
 
 
 def without_padding(driver: Any) -> bool | None:
-    """The answer for the largest trained model of a loop; None where it cannot be asked."""
-    called = largest(driver)
+    """The answer for the largest model of a loop; None where it cannot be asked.
+
+    A model of several processes is not: the others would wait for it.
+    """
+    calls = list(driver.loops.model_calls.values())
+    if not calls or gpu_memory.processes() > 1:
+        return None
     # One may be made for batches of one shape only.
     with Attempt(driver.process, "the model on a batch without its padding"):
-        return None if called is None else masks_padding(*called)
+        return masks_padding(*max(calls, key=lambda call: sum(map(_numel, call[0].parameters()))))
     return None
 
 
-def largest(driver: Any) -> Any:
-    """The last call of a loop's largest model: the module, its arguments and keywords.
-
-    None where there is none, and for a model of several processes: the others would wait for it.
-    """
-    if gpu_memory.processes() > 1:
-        return None
-    calls = list(driver.loops.model_calls.values())
-    size = lambda call: sum(one.numel() for one in call[0].parameters())  # noqa: E731
-    return max(calls, key=size, default=None)
+def _numel(weight: Any) -> int:
+    return int(weight.numel())
 
 
 def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
@@ -403,6 +350,8 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
     mode of evaluation, as it is and cut to the longest of them. None where the arguments hold
     no padded sequences, or cutting them fails.
     """
+    from .probes.passes import changed, evaluated
+
     arguments = (args, kwargs)
     held = list(batches.leaves(arguments))
     found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
@@ -418,28 +367,17 @@ def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
         return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
 
     def cut(leaf: Any) -> Any:
-        short = some(leaf)
-        return short[:, :longest] if short.dim() > 1 and short.shape[1] == steps else short
+        return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
 
     with evaluated(module):
-        whole, short = (_outputs(module, changed(arguments, one)) for one in (some, cut))
-    return _alike(whole, short, steps, longest)
-
-
-def _outputs(module: Any, arguments: Any) -> list[Any]:
-    args, kwargs = arguments
-    return [leaf.float() for leaf in batches.leaves(module(*args, **kwargs))]
-
-
-def _alike(whole: list[Any], cut: list[Any], steps: int, longest: int) -> bool:
-    """Whether outputs are the same, those of each step up to the longest sequence."""
-    if len(whole) != len(cut) or not whole:
-        return False
-    for one, other in zip(whole, cut, strict=True):
-        same = one[:, :longest] if one.dim() > 1 and one.shape[1] == steps else one
-        if same.shape != other.shape:
-            return False
-        usual = float(same.abs().mean()) or 1.0
-        if float((same - other).abs().max()) > CLOSE * usual:
-            return False
-    return True
+        whole, short = (
+            [cut(leaf.float()) for leaf in batches.leaves(module(*args, **kwargs))]
+            for args, kwargs in (
+                changed(arguments, some),
+                changed(arguments, lambda leaf: cut(some(leaf))),
+            )
+        )
+    return [leaf.shape for leaf in whole] == [leaf.shape for leaf in short] != [] and all(
+        float((one - other).abs().max()) <= CLOSE * (float(one.abs().mean()) or 1.0)
+        for one, other in zip(whole, short, strict=True)
+    )

@@ -13,7 +13,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..process.patching import replace
+from ..process.patching import around
 
 
 def capturing() -> bool:
@@ -51,9 +51,29 @@ class Graphs:
 
     def watch(self, module: Any) -> None:
         """See graphs being captured and replayed; `module` is `torch.cuda.graphs`."""
-        replace(module.CUDAGraph, "capture_begin", self._make_begin)
-        replace(module.CUDAGraph, "capture_end", self._make_end)
-        replace(module.CUDAGraph, "replay", self._make_replay)
+
+        @around(None, module.CUDAGraph, "capture_begin")
+        def capture_begin(original: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
+            original(graph, *args, **kwargs)
+            self.current = graph._trainperf_captured = Captured()
+
+        @around(None, module.CUDAGraph, "capture_end")
+        def capture_end(original: Any, graph: Any) -> None:
+            self.current = None
+            original(graph)
+
+        @around(self._loops.process, module.CUDAGraph, "replay")
+        def replay(original: Any, graph: Any) -> None:
+            original(graph)
+            captured = getattr(graph, "_trainperf_captured", None)
+            if captured is None or self._loops.passive():
+                return
+            if not captured.updates and not self._told:  # its steps may be updates of its own
+                self._told = True
+                self._loops.process.record.write("torch_replay")
+            for update in captured.updates:
+                alive = [one for each in update.optimizers if (one := each()) is not None]
+                self._loops.replayed(alive, update.key, update.loss)
 
     def derives(self, loss: Any) -> None:
         """The gradient of `loss` is asked for in the graph that is being captured."""
@@ -66,37 +86,3 @@ class Graphs:
             known = tuple(weakref.ref(one) for one in optimizers)
             self.current.updates.append(Update(known, key, self.current.loss))
             self.current.loss = None
-
-    # -------------------------------------------------------------------- internal
-
-    def _make_begin(self, original: Any) -> Any:
-        def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> None:
-            original(graph, *args, **kwargs)
-            self.current = graph._trainperf_captured = Captured()
-
-        return capture_begin
-
-    def _make_end(self, original: Any) -> Any:
-        def capture_end(graph: Any) -> None:
-            self.current = None
-            original(graph)
-
-        return capture_end
-
-    def _make_replay(self, original: Any) -> Any:
-        def replay(graph: Any) -> None:
-            original(graph)
-            if not self._loops.passive():
-                self._replayed(getattr(graph, "_trainperf_captured", None))
-
-        return replay
-
-    def _replayed(self, captured: Captured | None) -> None:
-        if captured is None:
-            return
-        if not captured.updates and not self._told:  # its steps may be updates of its own
-            self._told = True
-            self._loops.process.record.write("torch_replay")
-        for update in captured.updates:
-            alive = [one for each in update.optimizers if (one := each()) is not None]
-            self._loops.replayed(alive, update.key, update.loss)

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.patching import after, replace, undo
+from ..process.patching import after, around, before, replace, undo
 from ..process.process import Attempt
 from ..process.turns import Places
 from . import facts, memory
@@ -28,62 +28,55 @@ OLDEST = (2, 11)
 
 def imported(loops: TorchLoops, module: Any) -> None:
     """Watch what is set for the whole of PyTorch, and backward calls."""
-    version = str(getattr(module, "__version__", ""))
-    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if numbers < OLDEST:
-        loops.process.note(
-            f"PyTorch {version} is older than 2.11, the oldest that is expected to work"
-        )
-    _autograd(loops, module)
+    version = str(module.__version__)
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST:
+        loops.process.note(f"PyTorch {version} is older than 2.11, the oldest that is tested")
+    see_backward(loops, module)
     facts.watch_flags(loops, module)
     loops.training.retries = memory.retries
 
 
-def _autograd(loops: TorchLoops, torch: Any) -> None:
-    def make(original: Any) -> Any:
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            # Reentrant checkpointing asks for gradients within a backward.
-            if loops.elsewhere() or loops.in_backward:
-                return original(tensors, *args, **kwargs)
-            loops.backward_begins(tensors)
-            try:
-                result = original(tensors, *args, **kwargs)
-            except BaseException:
-                loops.backward_failed()
-                raise
-            loops.backward_ended()
-            return result
+def see_backward(loops: TorchLoops, module: Any) -> None:
+    """See the gradients being asked for; `module` is `torch`."""
 
-        return backward
-
-    replace(torch.autograd, "backward", make)
+    @around(loops.process, module.autograd, "backward")
+    def backward(original: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        # Reentrant checkpointing asks for gradients within a backward.
+        if loops.elsewhere() or loops.in_backward:
+            return original(tensors, *args, **kwargs)
+        loops.backward_begins(tensors)
+        try:
+            result = original(tensors, *args, **kwargs)
+        except BaseException:
+            loops.backward_failed()
+            raise
+        loops.backward_ended()
+        return result
 
 
 def watch_loaders(loops: TorchLoops, module: Any) -> None:
-    from .loader import places
-
-    def make_iter(original: Any) -> Any:
-        def __iter__(self: Any) -> Any:  # noqa: N807
-            with Attempt(loops.process, "the folder of workers' sockets"):
-                if getattr(self, "num_workers", 0):
-                    # Workers have their sockets in the folder of the process that starts
-                    # them, if it has one: ours is known, and removed when it is stopped.
-                    sys.modules["multiprocessing.util"].get_temp_dir()
-                    loops.process.temporary.record()
-            iterator = original(self)
-            with Attempt(loops.process, "loader's iterator"):
-                kept = getattr(self, "persistent_workers", False)  # it holds its iterator
-                iterator._trainperf_dataset = weakref.ref(self) if kept else self
-                if loops.process.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
-                    iterator._timeout = 0  # while a leg is stopped, no batch can come in time
-            return iterator
-
-        return __iter__
+    from .loader import loaders
 
     replace(module._BaseDataLoaderIter, "__next__", loops.watching)
-    replace(module.DataLoader, "__iter__", make_iter)
+
+    @around(None, module.DataLoader, "__iter__")
+    def __iter__(original: Any, self: Any) -> Any:  # noqa: N807
+        with Attempt(loops.process, "the folder of workers' sockets"):
+            if getattr(self, "num_workers", 0):
+                # Workers have their sockets in the folder of the process that starts
+                # them, if it has one: ours is known, and removed when it is stopped.
+                sys.modules["multiprocessing.util"].get_temp_dir()
+                loops.process.temporary.record()
+        iterator = original(self)
+        with Attempt(loops.process, "loader's iterator"):
+            kept = getattr(self, "persistent_workers", False)  # it holds its iterator
+            iterator._trainperf_dataset = weakref.ref(self) if kept else self
+            if loops.process.settings.get("leg") is not None and hasattr(iterator, "_timeout"):
+                iterator._timeout = 0  # while a leg is stopped, no batch can come in time
+        return iterator
+
     replace(module.DataLoader, "__iter__", loops.opening)
-    places.watch(loops, module)
+    loaders.watch_places(loops, module)
 
 
 def watch_optimizers(loops: TorchLoops, module: Any) -> None:
@@ -93,7 +86,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     # let hooks be added while they run.
     def steps(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.detail is not None and not loops.passive():
-            loops.detail.steps(optimizer, args, kwargs)
+            loops.detail.hooks.steps(optimizer, args, kwargs)
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.process.off:
@@ -102,7 +95,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
             loops.stepped_by_engine(optimizer)
             return
         if loops.detail is not None:
-            loops.detail.stepped(optimizer, args, kwargs)
+            loops.detail.hooks.stepped(optimizer)
         loops.stepped(optimizer)
 
     module.register_optimizer_step_pre_hook(steps)
@@ -117,16 +110,12 @@ def watch_schedules(loops: TorchLoops, module: Any) -> None:
     raises; of a loop that nobody goes on with, it does so as ever.
     """
 
-    def make(original: Any) -> Any:
-        def get_lr(self: Any) -> Any:
-            driver = loops.training.driver
-            if driver is not None and driver.epochs_ended and self.last_epoch > self.total_steps:
-                return [group["lr"] for group in self.optimizer.param_groups]
-            return original(self)
-
-        return get_lr
-
-    replace(module.OneCycleLR, "get_lr", make)
+    @around(None, module.OneCycleLR, "get_lr")
+    def get_lr(original: Any, self: Any) -> Any:
+        driver = loops.training.driver
+        if driver is not None and driver.epochs_ended and self.last_epoch > self.total_steps:
+            return [group["lr"] for group in self.optimizer.param_groups]
+        return original(self)
 
 
 def watch_scalers(loops: TorchLoops, module: Any) -> None:
@@ -136,29 +125,24 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
     of two legs are compared by its number, of which one may have skipped it.
     """
 
-    def make_step(original: Any) -> Any:
-        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            before = loops.updates
-            result = original(self, optimizer, *args, **kwargs)
-            skipped = loops.updates == before and hasattr(optimizer, "param_groups")
-            if skipped and not loops.passive():
-                loops.stepped(optimizer)
-            return result
+    @around(loops.process, module.GradScaler, "step")
+    def step(original: Any, self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        before = loops.updates
+        result = original(self, optimizer, *args, **kwargs)
+        skipped = loops.updates == before and hasattr(optimizer, "param_groups")
+        if skipped and not loops.passive():
+            loops.stepped(optimizer)
+        return result
 
-        return step
+    if loops.losses is None:
+        return
 
-    def make_scale(original: Any) -> Any:
-        def scale(self: Any, outputs: Any) -> Any:
-            scaled = original(self, outputs)
-            if hasattr(outputs, "detach") and scaled is not outputs:
-                scaled._trainperf_unscaled = outputs.detach()
-            return scaled
-
-        return scale
-
-    replace(module.GradScaler, "step", make_step)
-    if loops.losses is not None:  # legs compare losses, not scales
-        replace(module.GradScaler, "scale", make_scale)
+    @around(None, module.GradScaler, "scale")  # legs compare losses, not scales
+    def scale(original: Any, self: Any, outputs: Any) -> Any:
+        scaled = original(self, outputs)
+        if hasattr(outputs, "detach") and scaled is not outputs:
+            scaled._trainperf_unscaled = outputs.detach()
+        return scaled
 
 
 def watch_graphs(loops: TorchLoops, module: Any) -> None:
@@ -186,17 +170,12 @@ def watch_compiling(loops: TorchLoops, module: Any) -> None:
 def watch_devices(loops: TorchLoops, module: Any) -> None:
     """Have a leg wait for its turn before it starts CUDA; PyTorch does that when it is needed."""
     told = loops.training.warm_up
-    if told is None:
-        return
+    if told is not None:
 
-    def make(original: Any) -> Any:
-        def _lazy_init() -> Any:
+        @around(None, module, "_lazy_init")
+        def _lazy_init(original: Any) -> Any:
             told.before_device()
             return original()
-
-        return _lazy_init
-
-    replace(module, "_lazy_init", make)
 
 
 # Evaluations: from `model.eval()` to `model.train()`.
@@ -219,7 +198,8 @@ class Evaluations:
         self._updates = 0
         self._places = Places()
         self._place: dict[str, Any] = {}
-        self._forwards: _Forwards | None = None
+        self._hook: Any = None
+        self._first: dict[str, Any] | None = None
 
     def watch(self) -> None:
         """Wait for a model to be put into evaluation mode."""
@@ -231,73 +211,54 @@ class Evaluations:
         if self._began is not None and self._updates == self._loops.updates:
             return  # one model after the other
         if self._places.is_new() and self._process.settings.get("leg") is None:
-            self._forwards_seen()  # of one that never trained on
-            self._forwards = _Forwards.of(model)
+            self._first_forward()  # of one that never trained on
+            self._watch_forward(model)
         self._place = self._places.here()
         self._updates = self._loops.updates
         if self._began is None:
-            replace(self._module.Module, "train", self._make_train)
+            before(self._process, self._module.Module, "train", "an evaluation's end", self._trains)
         self._began = self._process.clock()
 
-    def _make_train(self, original: Any) -> Any:
-        def train(self_: Any, mode: bool = True) -> Any:
-            if mode and not self._process.off and threading.get_ident() == self._main:
-                with Attempt(self._process, "the end of an evaluation"):
-                    self._end()
-            return original(self_, mode)
-
-        return train
-
-    def _end(self) -> None:
+    def _trains(self, _: Any, mode: bool = True) -> None:
         """Training goes on; where it did so before, when the evaluation ended is not known."""
+        if not mode or threading.get_ident() != self._main:
+            return
         undo(self._module.Module, "train")
         began, self._began = self._began, None
-        found = self._forwards_seen()
-        if found is not None and self._updates == self._loops.updates:
+        found = self._first_forward()
+        if self._updates != self._loops.updates:
+            return
+        if found is not None:
             self._process.record.write("torch_evaluation", **found)
-        if began is None or self._updates != self._loops.updates:
+        if began is None:
             return
         if self._loops.training.driver is not None:
             self._loops.training.driver.evaluated = True
-        self._process.record.write(
-            "evaluation",
-            s=began,
-            seconds=self._process.clock() - began,
-            **self._place,
-        )
+        seconds = self._process.clock() - began
+        self._process.record.write("evaluation", s=began, seconds=seconds, **self._place)
 
-    def _forwards_seen(self) -> dict[str, Any] | None:
-        forwards, self._forwards = self._forwards, None
-        return forwards.seen() if forwards is not None else None
+    def _watch_forward(self, model: Any) -> None:
+        """See the next forward of a model: where it is called, with autograd or not.
 
-
-class _Forwards:
-    """The first forward of a model in an evaluation: where it is called, with autograd or not.
-
-    Where it is compiled, it is neither seen nor disturbed.
-    """
-
-    def __init__(self, model: Any) -> None:
+        Where it is compiled, as what it calls then is, it is neither seen nor disturbed.
+        """
         import torch
 
-        self._first: dict[str, Any] | None = None
-        begins = self._begins
+        compiled = type(model).__module__.startswith(("torch._dynamo", "torch.jit"))
+        if compiled or getattr(model, "_compiled_call_impl", None) is not None:
+            return
+        begins = self._forward_begins
 
         def hook(model: Any, _arguments: Any) -> None:
             if not torch.compiler.is_compiling():  # else it is a part of another model
                 begins(model)
 
-        self._hook = model.register_forward_pre_hook(_inlined(hook))
+        # A copy that TorchDynamo traces, where it refuses a hook that stands in a file of ours.
+        code = hook.__code__.replace(co_filename="<trainperf>")
+        traced = FunctionType(code, hook.__globals__, closure=hook.__closure__)
+        self._hook = model.register_forward_pre_hook(traced)
 
-    @classmethod
-    def of(cls, model: Any) -> _Forwards | None:
-        """Watch a model; None for one that is compiled, as what it calls is compiled with it."""
-        compiled = type(model).__module__.startswith(("torch._dynamo", "torch.jit"))
-        if compiled or getattr(model, "_compiled_call_impl", None) is not None:
-            return None
-        return cls(model)
-
-    def _begins(self, model: Any) -> None:
+    def _forward_begins(self, model: Any) -> None:
         import torch
 
         self._hook.remove()
@@ -310,13 +271,9 @@ class _Forwards:
             "calls": 1,
         }
 
-    def seen(self) -> dict[str, Any] | None:
-        """End it; the fields of the event `torch_evaluation`, None where no forward was called."""
-        self._hook.remove()
-        return self._first
-
-
-def _inlined(function: Any) -> Any:
-    """A copy that TorchDynamo traces, where it refuses a hook that stands in a file of ours."""
-    code = function.__code__.replace(co_filename="<trainperf>")
-    return FunctionType(code, function.__globals__, closure=function.__closure__)
+    def _first_forward(self) -> dict[str, Any] | None:
+        """See no more of it; the fields of `torch_evaluation`, None if none was called."""
+        if self._hook is not None:
+            self._hook.remove()
+        found, self._first, self._hook = self._first, None, None
+        return found

@@ -16,15 +16,14 @@ from . import batches as torch_batches
 from . import facts as torch_facts
 from .compiling import graphs
 from .exchange import exchange as exchanges
+from .exchange.ddp import Ddps
 from .graphs import Graphs, capturing
 
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
-    from .exchange.ddp import Ddps
     from .exchange.exchange import Exchange
-    from .exchange.gradient_sums import Sums
-    from .loader.places import Place
+    from .loader.loaders import Place
     from .step.detail import Detail
     from .trainers import Made
 
@@ -80,8 +79,8 @@ class TorchLoops(Loops):
         self.exchanging: Exchange | None = None
         self.exchange_recorded: Any = None
         self.detail: Detail | None = None
-        self.ddps: Ddps | None = None
-        self.sums: Sums | None = None
+        self.ddps = Ddps(self)
+        self.sums = exchanges.Sums(self)
         self.graphs = Graphs(self)
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
@@ -139,10 +138,8 @@ class TorchLoops(Loops):
             groups = [group for one in new for group in one.param_groups]
             self.losses.weights([one for group in groups for one in group["params"]])
         for optimizer in optimizers:
-            if self.ddps is not None:
-                self.ddps.stepped(optimizer)
-            if self.sums is not None:
-                self.sums.stepped(optimizer)
+            self.ddps.stepped(optimizer)
+            self.sums.stepped(optimizer)
         self.weights_updated(("optimizer", key))
 
     def _is_new(self, optimizer: Any) -> bool:
@@ -169,8 +166,7 @@ class TorchLoops(Loops):
             return
         if self.losses is not None:
             self.losses.derived(tensors)
-        if self.ddps is not None:
-            self.ddps.backward()
+        self.ddps.backward()
 
     def backward_failed(self) -> None:
         """No gradients were computed, or not all."""

@@ -19,10 +19,12 @@ def record(driver: Any) -> None:
         stats = cuda.memory_stats(index)
         free, total = cuda.mem_get_info(index)
         reserved = int(stats.get("reserved_bytes.all.current", 0))
+        # As NVML writes it: "GPU-", or "MIG-" for a slice of one; "" where PyTorch does not say.
+        uuid = str(getattr(cuda.get_device_properties(index), "uuid", "") or "")
         driver.record.write(
             "gpu_memory",
             index=index,
-            uuid=_uuid(cuda.get_device_properties(index)),
+            uuid=uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
             total=int(total),
             free=int(free),
             reserved=reserved,
@@ -69,12 +71,6 @@ def _used() -> list[int]:
     if not cuda.is_initialized():
         return []
     return [each for each in range(cuda.device_count()) if cuda.memory_reserved(each)]
-
-
-def _uuid(properties: Any) -> str:
-    """As NVML writes it: "GPU-", or "MIG-" for a slice of one; "" where PyTorch does not say."""
-    told = str(getattr(properties, "uuid", "") or "")
-    return told if not told or told.startswith(("GPU-", "MIG-")) else f"GPU-{told}"
 
 
 def _cuda() -> Any:

@@ -1,30 +1,20 @@
 """How many samples a batch of PyTorch tensors has, and how many tokens.
 
-Sequences may have their time first. The loader says how many samples it takes, a layer with
-`batch_first=False` how many it was called with; else the tensors must agree.
+Sequences may have their time first. The loader says how many samples it takes; else the tensors
+must agree.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
 from typing import Any
 
 from . import batches as torch_batches
-from . import memory
 from .loader import settings
 from .loader.padding import SHORTEST, members
-from .probes.passes import evaluated
 
 SEQUENCES = ("RNNBase", "MultiheadAttention", "Transformer")
 """Classes of PyTorch whose modules work through sequences."""
-
-
-class _Called(Exception):  # noqa: N818 - an outcome, not an error
-    """A layer was reached; the rest of the model need not run."""
-
-    def __init__(self, samples: int | None) -> None:
-        self.samples = samples
 
 
 def of_batch(batch: Any, loader: Any) -> int | None:
@@ -70,53 +60,13 @@ def of_call(call: tuple[Any, Any, Any]) -> int | None:
     return None
 
 
-def of_time_first(call: tuple[Any, Any, Any]) -> int | None:
-    """Samples of what the first layer of a model is called with that wants its time first.
-
-    The model is called once more for it, up to that layer. None where it has no such layer, or the
-    call fails, and where it is compiled, which a hook would have it do anew.
-    """
-    model, args, kwargs = call
-    layers = [one for one in model.modules() if getattr(one, "batch_first", None) is False]
-    compiled = any(hasattr(one, "_orig_mod") or one._compiled_call_impl for one in model.modules())
-    if not layers or compiled:
-        return None
-    hooks = [one.register_forward_pre_hook(_reached, with_kwargs=True) for one in layers]
-    try:
-        with evaluated(model):
-            model(*args, **kwargs)
-    except _Called as called:
-        held = {each for leaf in torch_batches.leaves([args, kwargs]) for each in leaf.shape[:2]}
-        return called.samples if called.samples in held else None
-    except Exception:  # what it was called with may be gone, or spent
-        return None
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return None
-
-
-def _reached(layer: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-    found = [*given, *named.values()][0]
-    if hasattr(found, "batch_sizes"):  # packed
-        raise _Called(int(found.batch_sizes[0]))
-    raise _Called(int(found.shape[1]) if found.dim() == 3 else None)
-
-
 def record(driver: Any) -> None:
-    """Record the tokens of a batch, and its samples where a layer that wants time first tells.
-
-    A model of several processes is not asked: the others would wait for it.
-    """
+    """Record the tokens of a batch, where its batches hold any."""
     calls = list(driver.loops.model_calls.values())
     if not calls:
         return
     batches = driver.recent_batches() or [[*calls[-1][1], *calls[-1][2].values()]]
-    found: dict[str, Any] = tokens(batches, [model for model, _, _ in calls])
-    alone = memory.processes() == 1
-    if driver.loader is None and alone and (many := of_time_first(calls[-1])) is not None:
-        found["samples"] = many
-    if found:
+    if found := tokens(batches, [model for model, _, _ in calls]):
         driver.record.write("sequences", **found)
 
 
@@ -139,8 +89,10 @@ def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
     named = dict(members(batch)[1]) or dict(enumerate(torch_batches.leaves(batch)))
     tensors = {key: one for key, one in named.items() if torch_batches.is_tensor(one)}
     held = [tensors["input_ids"]] if "input_ids" in tensors else tensors.values()
+    parts = [part for model in models for part in model.modules()]
+    configs = [getattr(model, "config", None) for model in models]
     for ids in held:
-        tables = _tables(ids, models)
+        tables = _tables(ids, parts)
         if not tables:
             continue
         others = {key: one for key, one in tensors.items() if one is not ids}
@@ -148,16 +100,20 @@ def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
         follow = any(
             one.numel() == ids.numel() and one.dtype == ids.dtype for one in others.values()
         )
-        if not (masks or follow or any(map(_of_sequences, models))):
+        names = {cls.__name__ for part in parts for cls in type(part).__mro__}
+        reads = any(hasattr(config, "vocab_size") for config in configs)
+        if not (masks or follow or reads or names.intersection(SEQUENCES)):
             continue
         if masks:
             return ids.numel(), int((masks[0] != 0).sum())
-        pad = next(_padded_with(models, tables), None)
-        return ids.numel(), None if pad is None else int((ids != pad).sum())
+        # The index of padding, by the embedding of the tokens or the model's configuration.
+        told = [getattr(config, "pad_token_id", None) for config in configs]
+        pads = [pad for pad in (*(one.padding_idx for one in tables), *told) if type(pad) is int]
+        return ids.numel(), int((ids != pads[0]).sum()) if pads else None
     return None
 
 
-def _tables(ids: Any, models: list[Any]) -> list[Any]:
+def _tables(ids: Any, modules: list[Any]) -> list[Any]:
     """The embeddings in which a tensor could be looked up; none if it holds no sequences."""
     import torch
 
@@ -165,7 +121,6 @@ def _tables(ids: Any, models: list[Any]) -> list[Any]:
     if not whole or ids.dim() != 2 or max(ids.shape) < SHORTEST:
         return []
     low, high = (int(each) for each in ids.aminmax())
-    modules = (one for model in models for one in model.modules())
     tables = [one for one in modules if isinstance(one, torch.nn.Embedding)]
     return [one for one in tables if 0 <= low <= high < one.num_embeddings]
 
@@ -177,18 +132,3 @@ def _is_mask(key: Any, one: Any, ids: Any) -> bool:
     ones = one != 0
     begins = key == "attention_mask" or bool(ones[:, 0].all())
     return begins and bool((ones == one).all())
-
-
-def _of_sequences(model: Any) -> bool:
-    names = {each.__name__ for one in model.modules() for each in type(one).__mro__}
-    return bool(names.intersection(SEQUENCES)) or hasattr(
-        getattr(model, "config", None), "vocab_size"
-    )
-
-
-def _padded_with(models: list[Any], tables: list[Any]) -> Iterator[int]:
-    """The index of padding, by the embedding of the tokens or the model's configuration."""
-    held = [getattr(getattr(model, "config", None), "pad_token_id", None) for model in models]
-    for index in (*(one.padding_idx for one in tables), *held):
-        if type(index) is int:
-            yield index

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from ..process import frames
-from ..process.patching import replace
+from ..process.patching import after, around
 from ..process.process import Attempt
 
 OF_COMMAND = {
@@ -64,33 +64,22 @@ def _watch_arguments(loops: Any, cls: Any) -> None:
     """Note each object of a dataclass, of which subclasses have a constructor of their own."""
     fields = {one.name: one.default for one in dataclasses.fields(cls)}
 
-    def make(original: Any) -> Any:
-        def __post_init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            given = {name: getattr(self, name, None) for name in fields}
-            original(self, *args, **kwargs)
-            _note(loops, "transformers", self, given, fields, settles=True)
-
-        return __post_init__
-
-    replace(cls, "__post_init__", make)
+    @around(loops.process, cls, "__post_init__")
+    def __post_init__(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        given = {name: getattr(self, name, None) for name in fields}
+        original(self, *args, **kwargs)
+        _note(loops, "transformers", self, given, fields, settles=True)
 
 
 def _watch_constructor(loops: Any, library: str, cls: Any) -> None:
     signature = inspect.signature(cls.__init__)
     defaults = {name: one.default for name, one in signature.parameters.items() if name != "self"}
 
-    def make(original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(self, *args, **kwargs)
-            try:
-                given = defaults | signature.bind(self, *args, **kwargs).arguments
-            except TypeError:
-                return
-            _note(loops, library, self, given, defaults)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = defaults | signature.bind(self, *args, **kwargs).arguments
+        _note(loops, library, self, given, defaults)
 
-        return __init__
-
-    replace(cls, "__init__", make)
+    after(loops.process, cls, "__init__", "where a trainer is made", made)
 
 
 def _note(
@@ -101,8 +90,6 @@ def _note(
     defaults: dict[str, Any],
     settles: bool = False,
 ) -> None:
-    if loops.process.off:
-        return
     with Attempt(loops.process, "where a trainer is made"):
         names = (loops.process.settings.get("trainers") or {}).get(library, ())
         settled = {name: getattr(made, name, None) for name in names} if settles else {}
@@ -131,28 +118,18 @@ def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
             if not (of_made and name == "__post_init__"):
                 break
         elif name in OF_FILES:
-            kind, source = _of_file(str(frame.f_locals.get(OF_FILES[name], "")))
+            source = os.path.abspath(str(frame.f_locals.get(OF_FILES[name], "")))
+            named = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
+            kind = "file" if source in named else "elsewhere"  # the command names it, or not
         elif name in OF_COMMAND:
             kind, source = "command", OF_COMMAND[name]
         elif kind == "call" and not (of_made or frames.is_ours(frame.f_code.co_filename)):
             kind = "elsewhere"
-        if kind == "command" and not _of_command(frame):
-            kind = "elsewhere"
+        words = frame.f_locals.get("args") if kind == "command" else None
+        if isinstance(words, (list, tuple)) and list(words)[-1:] != sys.argv[1:][-1:]:
+            kind = "elsewhere"  # a parser reads other words than those of the command
         frame = frame.f_back
     return frames.site(frame), kind, source
-
-
-def _of_file(name: str) -> tuple[str, str]:
-    """The kind and path of a file that settings are read from: the command names it, or not."""
-    path = os.path.abspath(name)
-    named = (os.path.abspath(word.rpartition("=")[2]) for word in sys.argv[1:])
-    return "file" if path in named else "elsewhere", path
-
-
-def _of_command(frame: FrameType) -> bool:
-    """Whether a parser reads the words of the command, and not others that it was given."""
-    words = frame.f_locals.get("args")
-    return not isinstance(words, (list, tuple)) or list(words)[-1:] == sys.argv[1:][-1:]
 
 
 def _plain(values: dict[str, Any], names: Any) -> dict[str, Any]:
@@ -177,6 +154,9 @@ def record(driver: Any) -> None:
         now = _plain({name: getattr(held, name, None)}, (name,))
         if now != {name: before}:
             settings.update(now)
+    roots = (cls.__module__.partition(".")[0] for cls in type(held).__mro__)
+    libraries = (sys.modules.get(root) for root in roots if root in LIBRARIES)
+    versions = (str(getattr(library, "__version__", "")) for library in libraries)
     driver.record.write(
         "torch_trainer",
         library=made.library,
@@ -186,17 +166,8 @@ def record(driver: Any) -> None:
         source=made.source,
         settings=settings,
         defaults=made.defaults,
-        version=_version(held),
+        version=next(versions, ""),
     )
-
-
-def _version(held: Any) -> str:
-    """The version of the library that an object is of, "" where it does not tell."""
-    for cls in type(held).__mro__:
-        root = cls.__module__.partition(".")[0]
-        if root in LIBRARIES:
-            return str(getattr(sys.modules.get(root), "__version__", ""))
-    return ""
 
 
 def _of_callers(loops: Any, frame: FrameType | None) -> tuple[Made, Any] | None:

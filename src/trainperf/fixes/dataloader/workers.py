@@ -6,7 +6,7 @@ import ast
 import math
 from dataclasses import asdict, replace
 
-from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import cores, upper
@@ -30,7 +30,6 @@ from trainperf.fixes.dataloader._loader import (
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.imports import bound, everywhere
 
 SWEEP = (1, 2, 4, 8)
 """Numbers of workers worth a trial everywhere; the cores and the need add theirs."""
@@ -351,14 +350,11 @@ class TorchWorkerThreads(Fix):
 
     ## What changes
     `OPENBLAS_NUM_THREADS=1` for the command sets NumPy's and SciPy's BLAS to one thread; PyTorch
-    keeps its own, and a number that a `worker_init_fn` sets becomes 1. Where the loader's file or
-    the dataset's imports OpenCV, a `worker_init_fn` sets that to one thread in the workers. Sums
-    in BLAS may be added up in another order.
+    keeps its own, and a number that a `worker_init_fn` sets becomes 1. OpenCV's threads are set by
+    hand, in a `worker_init_fn`. Sums in BLAS may be added up in another order.
 
     ## When not to
     - With one or two workers on many cores: there the threads do help.
-    - The loader has a `worker_init_fn` already: add OpenCV's line to that one. Only PyTorch's
-      number is changed in it.
     - `OMP_NUM_THREADS=1` for the whole command slows a model that trains on the CPU.
     """
 
@@ -386,50 +382,27 @@ class TorchWorkerThreads(Fix):
             ),
             where=places(loader),
             advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's and "
-            f"PyTorch's by {'its own' if loader.worker_init else 'a'} `worker_init_fn`.",
+            "PyTorch's by a `worker_init_fn`.",
             snippet=ONE_THREAD_EACH.format(workers=loader.workers),
-            data={
-                "item": None if loader.item is None else loader.item.file,
-                "init": None if loader.init is None else asdict(loader.init),
-            },
+            data={"init": None if loader.init is None else asdict(loader.init)},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the loader a `worker_init_fn` where OpenCV is imported and there is none.
-
-        Where there is one that sets PyTorch's threads, it sets one.
-        """
-        if finding.data.get("init"):
-            _set_one_thread(script, Site(**finding.data["init"]))
-        for site in finding.where:
-            files = {site.file, finding.data["item"] or site.file}
-            imported = any(_imports_opencv(script, file) for file in files)
-            if imported and "worker_init_fn" not in script.call_keywords(site):
-                DATA_LOADER.check(script, site)
-                name = script.free_name(site.file, "one_thread")
-                cv2 = script.module_name(site.file, "cv2")
-                script.set_keyword(site, "worker_init_fn", name)
-                script.insert_function(site.file, ONE_THREAD.format(name=name, cv2=cv2))
+        """Have a `worker_init_fn` that sets PyTorch's threads set one."""
+        init = finding.data.get("init")
+        if init is None:
+            return
+        site = Site(**init)
+        source = script.source(site.file)
+        inside = set(ast.walk(source.function(site)))
+        for call in source.module.calls("torch.set_num_threads"):
+            if call in inside and len(call.args) == 1:
+                script.replace_node(site.file, call.args[0], "1")
 
     def environment(self, finding: Finding) -> dict[str, str]:
         """Set NumPy's own BLAS to one thread; PyTorch's is another."""
         return {"OPENBLAS_NUM_THREADS": "1"}
 
-
-def _set_one_thread(script: Script, init: Site) -> None:
-    """Have the function whose head is at `init` set one thread of PyTorch's, if it sets any."""
-    source = script.source(init.file)
-    inside = set(ast.walk(source.function(init)))
-    for call in source.module.calls("torch.set_num_threads"):
-        if call in inside and len(call.args) == 1:
-            script.replace_node(init.file, call.args[0], "1")
-
-
-ONE_THREAD = '''\
-def {name}(worker):
-    """Let OpenCV compute on one thread in a worker: other workers have the other cores."""
-    {cv2}.setNumThreads(0)
-'''
 
 ONE_THREAD_EACH = """\
 # export OPENBLAS_NUM_THREADS=1  # NumPy's BLAS, for the whole command
@@ -438,11 +411,3 @@ def one_thread(worker):
 
 
 loader = DataLoader(dataset, ..., num_workers={workers}, worker_init_fn=one_thread)"""
-
-
-def _imports_opencv(script: Script, file: str) -> bool:
-    try:
-        tree = script.module(file)
-    except CannotRewrite:  # a library's
-        return False
-    return any("cv2" in (dotted for dotted, _, _ in bound(node)) for node in everywhere(tree))

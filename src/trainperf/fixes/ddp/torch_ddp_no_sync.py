@@ -179,14 +179,9 @@ def _check_body(body: list[ast.stmt]) -> None:
 
 def _check_condition(test: ast.expr, before: Iterable[ast.stmt]) -> None:
     """Refuse a condition that may mean something else before the forward."""
-    allowed = (
-        *(ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Compare, ast.Constant, ast.Name, ast.Attribute),
-        *(ast.Call, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context),
-    )
     nodes = list(ast.walk(test))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    plain = all(isinstance(node, allowed) for node in nodes)
-    if not plain or any(called(call) != "len" or call.keywords for call in calls):
+    calls = [node for node in nodes if isinstance(node, ast.Call | ast.Subscript)]
+    if any(isinstance(node, ast.Subscript) or called(node) != "len" for node in calls):
         raise CannotRewrite("the condition of the update is more than a comparison")
     if not any(isinstance(node, ast.Mod) for node in nodes):
         raise CannotRewrite("the condition of the update does not count turns")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from trainperf.errors import NotMeasured
@@ -12,7 +10,7 @@ from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import GIB, percent
 from trainperf.model import Evidence, Gpu
-from trainperf.recording.machine.machine import APPLICATION_CLOCKS, HARMFUL
+from trainperf.recording.machine.machine import APPLICATION_CLOCKS
 
 LEAST_SAMPLES = 3
 """Samples that a phase must have for its mean clock to be worth a word; our choice."""
@@ -53,124 +51,75 @@ def named(gpu: Gpu) -> str:
     return f"GPU {gpu.index} ({gpu.name})"
 
 
-@dataclass(frozen=True)
-class _Slowed:
-    """A GPU below its highest clock, MHz, and in which share of the samples for which reasons."""
-
-    gpu: Gpu
-    clock: float
-    highest: int
-    shares: dict[str, float]
-
-    def saving(self, evidence: Evidence) -> Saving:
-        """A kernel's time goes with the clock at best; the memory's clock is another one."""
-        seconds = step_seconds(evidence) * (1 - self.clock / self.highest)
-        return Saving("every kernel at the GPU's highest clock", seconds)
-
-
-def _most_slowed(evidence: Evidence, reasons: Collection[str], least: float) -> _Slowed | None:
-    """The GPU furthest below its clock for one of the `reasons`, in `least` of the samples."""
-    found = []
-    for gpu, use in gpus_sampled(evidence):
-        shares = {
-            reason: share
-            for reason, share in (use.get("throttle_shares") or {}).items()
-            if reason in reasons
-        }
-        clock, highest = use.get("sm_clock_mhz"), gpu.max_sm_clock_mhz
-        sampled = use.get("samples", LEAST_SAMPLES) >= LEAST_SAMPLES
-        if clock is not None and highest and sampled and max(shares.values(), default=0) >= least:
-            found.append(_Slowed(gpu, clock, highest, shares))
-    return min(found, key=lambda slowed: slowed.clock / slowed.highest, default=None)
-
-
-OFTEN = 0.10
-"""Share of the samples in which a GPU must have been slowed down; our choice."""
-
 TOO_HOT = "It is too hot: look at its cooling, and at its neighbours."
 MEANS = {
-    "hardware thermal slowdown": TOO_HOT,
-    "software thermal slowdown": TOO_HOT,
-    "power brake": "The machine's power supply told it to: look at the supply.",
-    "hardware slowdown": "Its hardware told it to: heat, or power that gives out.",
+    "hardware thermal slowdown": (0.1, TOO_HOT),
+    "software thermal slowdown": (0.1, TOO_HOT),
+    "power brake": (0.1, "The machine's power supply told it to: look at the supply."),
+    "hardware slowdown": (0.1, "Its hardware told it to: heat, or power that gives out."),
+    APPLICATION_CLOCKS: (
+        0.5,
+        "Set its application clocks to the highest, unless they are as they are on purpose.",
+    ),
 }
+"""Reasons of a driver: in what share of the samples one counts (our choice), and what to do.
+
+The power cap is not among them: a GPU that works as hard as its board permits reports it.
+"""
 
 
 class GpuThrottled(EnvironmentFix):
-    """Let the GPU run at its full clock: cool it, and give it power.
+    """Let the GPU run at its full clock: cool it, give it power, set its clocks.
 
     ## Why it is slow
     A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect itself:
-    every kernel takes longer by as much. The driver tells the reason.
+    every kernel takes longer by as much. On some machines the application clocks, which a GPU aims
+    at under load, are set far below what the card can do. The driver tells the reason.
 
     ## What changes
     Nothing in the script: the machine is repaired, or another one taken. On a cloud machine, stop
-    the instance and start it again: it comes up elsewhere.
+    the instance and start it again: it comes up elsewhere. `nvidia-smi -ac` sets the clocks, as
+    root, until the driver is loaded anew.
 
     ## When not to
-    A GPU at its power cap is well: it works as hard as its board permits.
+    A GPU at its power cap is well: it works as hard as its board permits. Clocks may be set on
+    purpose, for even times or to save power.
     """
 
     counted = True
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find the slowest GPU that gave a reason that means harm, and ran below its clock."""
-        slowed = _most_slowed(evidence, HARMFUL, OFTEN)
-        if slowed is None:
+        """Find the GPU furthest below its clock for one of these reasons."""
+        slowed = []
+        for gpu, use in gpus_sampled(evidence):
+            given = use.get("throttle_shares") or {}
+            shares = {
+                reason: given[reason]
+                for reason, (least, _) in MEANS.items()
+                if given.get(reason, 0) >= least
+            }
+            clock, highest = use.get("sm_clock_mhz"), gpu.max_sm_clock_mhz
+            sampled = use.get("samples", LEAST_SAMPLES) >= LEAST_SAMPLES
+            if clock is not None and highest and sampled and shares:
+                slowed.append((clock / highest, gpu, shares))
+        if not slowed:
             return None
-        shares = slowed.shares
+        speed, gpu, shares = min(slowed, key=lambda each: each[0])
         reason = max(shares, key=lambda name: (shares[name], name))
         reasons = ", ".join(f"{name} ({percent(shares[name])})" for name in sorted(shares))
+        highest, set_to = gpu.max_sm_clock_mhz or 0, gpu.application_clock_mhz
+        known = "" if set_to is None else f" Its application clocks are {set_to} MHz."
         return Cause(
-            title=f"{named(slowed.gpu)} slows itself down: {reason}",
-            text=f"While it trained, its clock was {slowed.clock:.0f} of {slowed.highest} MHz. In "
-            f"so many of the samples the driver gave as the reason: {reasons}.",
-            saves=slowed.saving(evidence),
-            advice=f"{MEANS[reason]} On a cloud machine, stop and start the instance.",
-            snippet=f"nvidia-smi -i {slowed.gpu.index} -q -d TEMPERATURE,POWER,PERFORMANCE,CLOCK",
-        )
-
-
-MOSTLY = 0.50
-"""Share of the samples in which the driver must name the application clocks; our choice."""
-
-
-class GpuClocks(EnvironmentFix):
-    """Set the GPU's application clocks to the highest.
-
-    ## Why it is slow
-    Application clocks are what a GPU aims at under load. On some machines they are set, or left
-    by default, far below what the card can do.
-
-    ## What changes
-    `nvidia-smi -ac` sets them, as root, until the driver is loaded anew, `-rac` resets what
-    somebody lowered. The card draws more power.
-
-    ## When not to
-    Where they are set on purpose, for even times or to save power; near the power cap the card
-    will not keep the higher clock.
-    """
-
-    counted = True
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find the GPU that its application clocks hold back most."""
-        slowed = _most_slowed(evidence, (APPLICATION_CLOCKS,), MOSTLY)
-        if slowed is None:
-            return None
-        gpu, highest = slowed.gpu, slowed.highest
-        set_to = gpu.application_clock_mhz
-        known = "" if set_to is None else f" They are set to {set_to} MHz."
-        return Cause(
-            title=f"{named(gpu)} is held at {slowed.clock:.0f} of {highest} MHz by its "
-            "application clocks",
-            text=f"The driver gave them as the reason in "
-            f"{percent(slowed.shares[APPLICATION_CLOCKS])} of the samples while the step ran."
-            f"{known}",
-            saves=slowed.saving(evidence),
-            snippet=f"# the pairs of clocks that it has\n"
-            f"nvidia-smi -i {gpu.index} -q -d SUPPORTED_CLOCKS\n"
-            f"# the highest one: memory, SMs\nsudo nvidia-smi -i {gpu.index} -ac MEMORY,{highest}",
+            title=f"{named(gpu)} is slowed down: {reason}",
+            text=f"While it trained, its clock was {speed * highest:.0f} of {highest} MHz. In so "
+            f"many of the samples the driver gave as the reason: {reasons}.{known}",
+            saves=Saving(  # the memory's clock is another one
+                "every kernel at the GPU's highest clock", step_seconds(evidence) * (1 - speed)
+            ),
+            advice=MEANS[reason][1],
+            snippet=f"nvidia-smi -i {gpu.index} -q -d TEMPERATURE,POWER,PERFORMANCE,CLOCK\n"
+            f"# clocks that it has: -q -d SUPPORTED_CLOCKS; the highest one, memory and SMs\n"
+            f"sudo nvidia-smi -i {gpu.index} -ac MEMORY,{highest}",
         )
 
 

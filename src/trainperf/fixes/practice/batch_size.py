@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
@@ -23,6 +23,7 @@ from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, is_take
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import Wanted, set_at_origin
 from trainperf.source.origins.calls import RecordedCall
+from trainperf.source.statements import names_in
 
 CPU_LEAST = 1.30
 """Gain in samples per second by doubling the batch from which it is told, on a CPU."""
@@ -75,7 +76,7 @@ class BatchSize(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find batches whose size is known, or a step that does twice of them clearly faster."""
-        size, made = evidence.loop.batch_size, chosen(evidence)
+        size, made = evidence.loop.batch_size, _chosen(evidence)
         probe = evidence.probes.get("double_batch")
         probe = probe if isinstance(probe, Probe) else None
         if made is None and (probe is None or not size):
@@ -108,16 +109,24 @@ class BatchSize(Fix):
             sure=sure,
             where=tuple(dict.fromkeys(site for site in where if site)),
             advice=f"Try a batch of {larger} samples, with the learning rate adjusted, and compare "
-            f"the accuracy reached. {adjusted(evidence, size, LARGER)}",
+            f"the accuracy reached. {_adjusted(evidence)}",
             snippet=f"batch_size = {2 * size}" if size else "batch_size = 2 * batch_size",
             rewritable=made is not None and made[0].exact,
-            data=_data(evidence, made[1]) if made else {},
+            data={
+                "batch_size": made[1],
+                **seen_in_call(evidence, batch_size=made[1]),
+                "variants": [
+                    {"batch": grown * made[1], "samples_per_step": grown} for grown in LARGER
+                ],
+                "samples_per_step": LARGER[0],
+            }
+            if made
+            else {},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Multiply the batch size where it is chosen."""
-        fit = finding.where[1] if len(finding.where) > 1 else None
-        enlarge(script, finding.where[0], finding.data, fit)
+        _enlarge(script, finding.where[0], finding.data, finding.where[1:])
 
 
 def _step_s(evidence: Evidence, probe: Probe) -> float:
@@ -151,48 +160,17 @@ def _gain(evidence: Evidence, most: int, probe: Probe | None) -> float:
     return times.real / max(times.real - saved, least, 1e-9)
 
 
-def _data(evidence: Evidence, size: int) -> dict[str, Any]:
-    """Return the data of the edit, and of its trials, which compare samples, not steps."""
-    return {
-        "batch_size": size,
-        **seen_in_call(evidence, batch_size=size),
-        "variants": [{"batch": grown * size, "samples_per_step": grown} for grown in LARGER],
-        "samples_per_step": LARGER[0],
-    }
-
-
-def adjusted(evidence: Evidence, size: int | None, larger: Sequence[int]) -> str:
-    """Say how the learning rate is usually scaled, with the numbers of this run if they are known.
-
-    `size` is the batch of the script, `larger` how many times as large others are.
-    """
-    optimizer, rate, scheduled = _rate(evidence)
+def _adjusted(evidence: Evidence) -> str:
+    """Say how the learning rate is usually scaled with the batch, for the optimizer of this run."""
+    try:
+        own = evidence.framework.name == "torch" and not evidence.framework.on_other_backend
+        optimizer = evidence.torch.optimizer.cls if own else evidence.model.optimizer
+    except NotMeasured:
+        optimizer = ""
     if not optimizer:
         return "A common rule scales it with the batch for SGD, and with its square root for Adam."
-    linear = optimizer.lower() in _LINEAR
-    rule = "with the batch" if linear else "with the square root of the batch"
-    text = f"A common rule scales that of {optimizer} {rule}"
-    if rate is None or not size:
-        return f"{text}."
-    if scheduled:
-        return f"{text}, and with it the whole schedule."
-    grown = (
-        f"{rate * (times if linear else math.sqrt(times)):.2g} for {times * size}"
-        for times in larger
-    )
-    return f"{text}: it was {rate:.2g} in this run, which makes {' and '.join(grown)}."
-
-
-def _rate(evidence: Evidence) -> tuple[str, float | None, bool]:
-    """The optimizer's class, its rate if that is known, and whether a schedule sets it."""
-    try:
-        if evidence.framework.name == "torch" and not evidence.framework.on_other_backend:
-            optimizer = evidence.torch.optimizer
-            return optimizer.cls, optimizer.learning_rate, optimizer.scheduled
-        model = evidence.model
-        return model.optimizer, model.learning_rate, model.learning_rate_scheduled
-    except NotMeasured:
-        return "", None, False
+    rule = "with the batch" if optimizer.lower() in _LINEAR else "with the square root of the batch"
+    return f"A common rule scales that of {optimizer}, or its whole schedule, {rule}."
 
 
 NAME = "batch_size"
@@ -209,7 +187,7 @@ ARRAYS = ("numpy", "tensors")
 """Inputs of `fit` that it batches itself."""
 
 
-def chosen(evidence: Evidence) -> tuple[Site, int] | None:
+def _chosen(evidence: Evidence) -> tuple[Site, int] | None:
     """Return the call that makes the batches of the loop, and their size; None if not known."""
     loop, stages = evidence.loop, evidence.stages_
     own_loop = evidence.framework.name == "torch" and loop.kind != "fit"
@@ -229,46 +207,42 @@ def chosen(evidence: Evidence) -> tuple[Site, int] | None:
     return (where, size) if where is not None and size and size > 0 else None
 
 
-def enlarge(script: Script, site: Site, data: Mapping[str, Any], fit: Site | None = None) -> None:
+def _enlarge(
+    script: Script, site: Site, data: Mapping[str, Any], others: tuple[Site, ...] = ()
+) -> None:
     """Make the batches of the call at `site` larger, by `samples_per_step` of `data`.
 
     The constant or the default of an option that it takes is changed where the run had that,
-    with all else that reads it; what the call is given otherwise, in the call. `fit` is the call
-    that trains, where that is another: an epoch keeps its samples if that is told its steps.
+    with all else that reads it; what the call is given otherwise, in the call. `others` may be the
+    call that trains: an epoch keeps its samples if that is told its steps.
     """
     call = script.call(site)
     called = ast.unparse(call.func).rpartition(".")[2]
     if called not in PLACES:
         raise CannotRewrite(f"the batches are made by {called}")
-    given = script.argument(site, PLACES[called], NAME)
-    names = set() if given is None else _names_of(script, given)
-    fit = site if called == "fit" else fit
-    if fit is not None and fit.exact:  # first: it may refuse
-        at_origin = _set(script.copy(), site, called, data)
-        _fewer_steps(script, fit, names if at_origin else set(), int(data["samples_per_step"]))
-    _set(script, site, called, data)
-
-
-def _set(script: Script, site: Site, called: str, data: Mapping[str, Any]) -> bool:
-    """Make the batches of a call larger; whether that was done where the call has its size from."""
     times, now, place = int(data["samples_per_step"]), int(data[NAME]), PLACES[called]
     given = script.argument(site, place, NAME)
+    if called == "fit" and given is None and STEPS in script.call_keywords(site):
+        raise CannotRewrite(f"{NAME} is not written out in the call")
+    follows = False
+    for fit in (site,) if called == "fit" else others:
+        follows = follows or _fewer_steps(script, fit, times, own=fit == site)
     text = "" if given is None else script.expression(given)
     if given is not None and text.isdigit():
         script.replace_call(given, str(times * int(text)))
-        return False
-    seen = RecordedCall.of({**data, "now": now}, NAME, {})
-    try:
-        set_at_origin(script, site, Wanted(NAME, str(times * now), place), seen, shared=True)
-        return given is not None
-    except CannotRewrite:
-        if given is not None:
-            script.replace_call(given, f"{times} * {_operand(text)}")
-            return False
-    if called != "fit" or now != KERAS_DEFAULT or STEPS in script.call_keywords(site):
+        return
+    if given is None or not follows:
+        with contextlib.suppress(CannotRewrite):
+            seen = RecordedCall.of({**data, "now": now}, NAME, {})
+            wanted = Wanted(NAME, str(times * now), place)
+            set_at_origin(script, site, wanted, seen, shared=True)
+            return
+    if given is not None:
+        script.replace_call(given, f"{times} * {_operand(text)}")
+        return
+    if called != "fit" or now != KERAS_DEFAULT:
         raise CannotRewrite(f"{NAME} is not written out in the call")
     script.set_keyword(site, NAME, str(times * now))
-    return False
 
 
 def _operand(text: str) -> str:
@@ -278,49 +252,20 @@ def _operand(text: str) -> str:
     return text if plain else f"({text})"
 
 
-def _fewer_steps(script: Script, fit: Site, changed: set[str], times: int) -> None:
-    """Divide the steps of an epoch, unless they are worked out from what was `changed`."""
-    given = script.argument(fit, STEPS_PLACE, STEPS)
-    if given is None or script.expression(given) == "None":
-        return
-    text = script.expression(given)
+def _fewer_steps(script: Script, fit: Site, times: int, *, own: bool) -> bool:
+    """Divide the steps of an epoch; whether they are worked out, maybe from the batch size.
+
+    Steps that are asked of the dataset follow by themselves, unless `fit` makes its batches `own`.
+    """
+    given = script.argument(fit, STEPS_PLACE, STEPS) if fit.exact else None
+    text = "None" if given is None else script.expression(given)
+    if given is None or text == "None":
+        return False
     if text.isdigit():
         script.replace_call(given, str(max(1, int(text) // times)))
-        return
-    node = ast.parse(text, mode="eval").body
-    if changed & _names_of(script, given):
-        return
-    if changed and not isinstance(node, ast.Name | ast.Attribute | ast.BinOp):
-        raise CannotRewrite(f"whether {STEPS} follows the batch size is not plain")
-    script.replace_call(given, f"{_operand(text)} // {times}")
-
-
-def _names_of(script: Script, site: Site) -> set[str]:
-    """The names that an expression reads, and those that these are bound to, and so on."""
-    bound = [
-        (target.id, node.value)
-        for node in ast.walk(script.module(site.file))
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    ]
-    known: set[str] = set()
-    ahead = [ast.parse(script.expression(site), mode="eval").body]
-    while ahead:
-        new = _read_in(ahead.pop()) - known
-        known |= new
-        ahead += [value for name, value in bound if name in new]
-    return known
-
-
-def _read_in(node: ast.AST) -> set[str]:
-    """The names in an expression: `batch_size` of `args.batch_size`, `ds` of `ds.cardinality()`."""
-    if isinstance(node, ast.Attribute):
-        return {node.attr}
-    if isinstance(node, ast.Name):
-        return {node.id}
-    parts = list(ast.iter_child_nodes(node))
-    if isinstance(node, ast.Call):
-        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        parts = [*owner, *parts[1:]]
-    return {name for part in parts for name in _read_in(part)}
+        return False
+    dataset = script.argument(fit, 0, "x")
+    read = names_in(ast.parse(text, mode="eval"))
+    if own or dataset is None or not read & names_in(ast.parse(script.expression(dataset))):
+        script.replace_call(given, f"{_operand(text)} // {times}")
+    return True

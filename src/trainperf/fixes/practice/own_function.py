@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.model import Equivalence, Evidence, FunctionLines, Line
+from trainperf.model import Equivalence, Evidence, FunctionLines, Line, OwnCode
 from trainperf.model.lines import MANY
 from trainperf.model.outside import Outside
 
@@ -35,6 +36,8 @@ CARRIED = re.compile(r"^(\w+).*?=[^=].*\(.*\b\1\b")
 """A line that is given what it made in the turn before: `state = self.cell(x[:, t], state)`."""
 
 MOST_TOLD = 3
+Kind = Literal["weights", "cell", "small calls", "loop", "call"]
+
 BASIS = "all of it, by samples of the stack"
 
 
@@ -95,17 +98,14 @@ class OwnFunction(Fix):
             advice=advice,
             snippet={"small calls": small, "weights": _WEIGHTS}.get(kind, ""),
             category="input" if waits else None,
-            data={
-                "kind": kind,
-                "share": share,
-                "whole": function.seconds / lines.seconds,
-                "pieces": [
-                    (0.0 if rank else share, not function.alone) for rank in range(len(where))
-                ],
-                "name": name,
-                "does": does,
-                "takes": surely >= MOST,
-            },
+            own=OwnCode(
+                name,
+                kind,
+                does,
+                function.seconds / lines.seconds,
+                surely >= MOST,
+                tuple((0.0 if rank else share, not function.alone) for rank in range(len(where))),
+            ),
         )
 
 
@@ -146,7 +146,7 @@ def _over_weights(function: FunctionLines, tensors: int) -> bool:
     return whole and any(map(OF_WEIGHTS.search, named))
 
 
-def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[str, str, str]:
+def _does(function: FunctionLines, loop: str, tensors: int) -> tuple[Kind, str, str]:
     """The kind of work that most of it is, what it does, and what an expert would write instead.
 
     `loop` is that of its first line; the weights have so many `tensors`.

@@ -66,36 +66,32 @@ class Float64Input(Fix):
                 where=(where,) if where else (),
                 advice='Leave set_floatx("float64") out, or set "float32".',
                 snippet='keras.config.set_floatx("float32")',
-                data={"policy": True},
             )
         loop = evidence.loop
         if "float64" not in loop.batch_dtypes or loop.batch_bytes is None:
             return None
-        arrays, stages = None, evidence.stages_
+        stages, where = evidence.stages_, loop.where
         if not isinstance(stages, Missing) and stages and stages[0].op == "from_tensor_slices":
-            arrays = stages[0].where
-        where = arrays or loop.where
+            where = stages[0].where or where
         return _batch_cause(
             evidence,
             loop.batch_bytes,
             where=(where,) if where else (),
-            rewritable=None if arrays else False,
-            data={"parts": list(loop.batch_parts)},
+            rewritable=False,
             advice="Make the arrays float32 where they are built or loaded.",
             snippet="x = x.astype(np.float32)",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Choose float32 where float64 was chosen; else cast the arrays of the dataset to it."""
-        site = finding.where[0]
-        if finding.data.get("policy"):
-            for given in _choices(script.module(site.file)):
-                script.replace_node(site.file, given, '"float32"')
-            return
-        for array in _float64_arrays(script.call(site), finding.data["parts"]):
-            plain = isinstance(array, ast.Name | ast.Attribute)
-            cast = '{}.astype("float32")' if plain else '({}).astype("float32")'
-            script.wrap_call(script.site_of(site, array), cast)
+        """Choose float32 where float64 was chosen."""
+        file = finding.where[0].file
+        calls = [node for node in ast.walk(script.module(file)) if isinstance(node, ast.Call)]
+        chosen = [call.args[0] for call in calls if called(call) in SETTERS and call.args]
+        chosen = [given for given in chosen if getattr(given, "value", None) == "float64"]
+        if not chosen:
+            raise CannotRewrite("float64 is not chosen in the file that compiles")
+        for given in chosen:
+            script.replace_node(file, given, '"float32"')
 
 
 def _model_cause(evidence: Evidence, seconds: float, text: str, **told: Any) -> Cause:
@@ -121,26 +117,6 @@ def _batch_cause(evidence: Evidence, size: int, **told: Any) -> Cause:
         saves=Saving("an estimate from the bytes of a batch", needless, of="all"),
         **told,
     )
-
-
-def _choices(tree: ast.Module) -> list[ast.expr]:
-    """Where "float64" stands in the calls of a file that choose it; raises if there is none."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
-    given = [call.args[0] for call in calls if called(call) in SETTERS]
-    found = [node for node in given if isinstance(node, ast.Constant) and node.value == "float64"]
-    if not found:
-        raise CannotRewrite("float64 is not chosen in the file that compiles")
-    return list(found)
-
-
-def _float64_arrays(call: ast.Call, parts: list[str]) -> list[ast.expr]:
-    """The arrays that are float64, in the call that makes a dataset of them."""
-    given = call.args if len(call.args) == 1 and not call.keywords else []
-    arrays = [array for node in given for array in getattr(node, "elts", [node])]
-    plain = ast.Name | ast.Attribute | ast.Subscript | ast.BinOp | ast.Call
-    if len(arrays) != len(parts) or not all(isinstance(array, plain) for array in arrays):
-        raise CannotRewrite("which of its arrays is float64 is not to be seen")
-    return [array for array, kind in zip(arrays, parts, strict=True) if kind == "float64"]
 
 
 # ------------------------------------------------------------------------------- PyTorch
@@ -211,7 +187,8 @@ class TorchFloat64(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Have the files of the model and of the loop speak of float32 in place of float64."""
         built, loop, call = finding.where
-        to_float32(script, built, loop, call, finding.data["batch"])
+        for each in (script.copy(), script):  # what cannot all be done is not begun
+            to_float32(each, built, loop, call, finding.data["batch"])
 
 
 def _converted(evidence: Evidence, model: TorchModel) -> str:
@@ -291,32 +268,15 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
 
 
 def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:
-    """The calls of a model in its file, by the names of functions that are handed it as well."""
-    calls = [node for node in module.nodes if isinstance(node, ast.Call)]
-    same = [
-        {(id(function), name), _meaning(module, given)}
-        for function, call in ((function_of(module, call.func), call) for call in calls)
-        if isinstance(function, FUNCTIONS)
-        for name, given in handed(function, call)
-    ]
-    known, count = {_meaning(module, model)}, 0
-    while len(known) > count:
-        count = len(known)
-        known = known.union(*(names for names in same if names & known))
-    return [call for call in calls if call.args and _meaning(module, call.func) in known]
-
-
-def _meaning(module: Module, node: ast.expr) -> tuple[int, str]:
-    """The source of an expression, with the function whose parameter it begins with, if any.
-
-    `self` is that of all methods of a class.
-    """
-    name = next((each for each in ast.walk(node) if isinstance(each, ast.Name)), node)
-    found = module.bindings(name) or []
-    own = [module.function(each.node) for each in found if each.kind == "parameter"]
-    owner = module.parent(own[0]) if own and own[0] is not None else None
-    method = isinstance(owner, ast.ClassDef) and root(node) == "self"
-    return id(owner if method else own[0] if own else None), ast.unparse(node)
+    """The calls of a model in its file; refuses a function that has it by another name."""
+    text, calls = ast.unparse(model), [node for node in module.nodes if isinstance(node, ast.Call)]
+    for call in calls:
+        function = function_of(module, call.func)
+        if not isinstance(function, FUNCTIONS):
+            continue
+        if any(ast.unparse(given) == text != name for name, given in handed(function, call)):
+            raise CannotRewrite(f"{function.name} has the model by another name")
+    return [call for call in calls if call.args and ast.unparse(call.func) == text]
 
 
 def _given_place(loop: ast.AST, calls: list[ast.Call]) -> tuple[int, int] | None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.step import gpu_busy
-from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import probe_said, times
 from trainperf.fixes.precision._peaks import (
     AMPERE,
@@ -34,10 +31,7 @@ from trainperf.fixes.torch_step._step import (
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.arguments import Wanted, set_at_origin
-from trainperf.source.arguments import argument, keyword
 from trainperf.source.iterations import stored
-from trainperf.source.origins.calls import Elsewhere, RecordedCall
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import called, names_in
 
@@ -121,17 +115,14 @@ class TorchAutocast(Fix):
                 "dtype": dtype,
                 "scaler": scaler,
                 "clip": bool(scaler) and calls.clip is not None,
-                **seen_in_call(evidence),
             },
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put forward and loss under autocast; with float16 scale the loss as well."""
         data, (forward, *others) = finding.data, finding.where
+        backward = others[0] if others else None
         for each in (script.copy(), script):  # what cannot all be done is not begun
-            if turn_on(each, forward, data["device"], data["dtype"], data):
-                continue
-            backward = others[0] if others else None
             put_autocast(each, forward, backward, data["device"], data["dtype"])
             if data["scaler"]:
                 clip = others[1] if data["clip"] else None
@@ -212,48 +203,6 @@ def put_autocast(
         _wrap_to_loss(script, forward, backward, f"with {region}:")
     else:
         script.wrap_statements(forward, _returned(script, forward), f"with {region}:")
-
-
-def turn_on(
-    script: Script, forward: Site, device: str, dtype: str, data: Mapping[str, Any]
-) -> bool:
-    """Enable the region of autocast that the file itself has around the forward.
-
-    That is done where its `enabled` comes from, so that a `GradScaler` which goes by the same
-    goes along. False where there is no such region, or it is of another device or type.
-    Raises `CannotRewrite` where the command chooses.
-    """
-    call = _region(script, forward)
-    chosen = keyword(call, "enabled") if call is not None else None
-    if call is None or chosen is None or isinstance(chosen.value, ast.Constant):
-        return False
-    scaled = "GradScaler" in script.source(forward.file).text
-    own, given = _made_for(call, device)
-    if own not in ("", device) or not (given == dtype or (given and scaled)):
-        return False
-    if given == "float16" and not scaled:
-        return False
-    seen = RecordedCall.of({**data, "now": False}, "enabled", {})
-    try:
-        site = script.site_of(forward, call)
-        set_at_origin(script, site, Wanted("enabled", "True"), seen, shared=True)
-    except Elsewhere:
-        raise
-    except CannotRewrite:
-        return False
-    return True
-
-
-def _made_for(call: ast.Call, device: str) -> tuple[str, str]:
-    """Return the device and the type that a region is of, "" where that is worked out."""
-    named = re.search(r"(cuda|cpu)\.amp", ast.unparse(call.func))
-    given, dtype = argument(call, "device_type", 0), argument(call, "dtype", 1)
-    own = str(given.value).partition(":")[0] if isinstance(given, ast.Constant) else ""
-    kind = "float16" if device == "cuda" else "bfloat16"
-    if dtype is not None:
-        plain = re.fullmatch(r"(?:torch\.)?(float16|half|bfloat16)", ast.unparse(dtype))
-        kind = plain[1].replace("half", "float16") if plain else ""
-    return named[1] if named else own, kind
 
 
 def _region(script: Script, forward: Site) -> ast.Call | None:
@@ -348,17 +297,18 @@ def _refuse_numpy(script: Script, forward: Site) -> None:
     behind = [node for node in ast.walk(scope) if node not in tried]
     assigns = [node for node in behind if isinstance(node, ast.Assign)]
     for node in behind:
-        if isinstance(node, ast.Attribute) and node.attr == "numpy":
-            left = stored([around[-1]])
-            for assign in assigns:
-                if forward.line < assign.lineno < node.lineno:
-                    left -= stored([assign]) - names_in(assign.value)
-            methods = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
-            if names_in(node) & left and not methods & AS_OTHER_TYPE:
-                raise CannotRewrite(
-                    f"line {node.lineno} hands what the model returned to NumPy, which has no "
-                    "bfloat16: put .float() before it"
-                )
+        if not isinstance(node, ast.Attribute) or node.attr != "numpy":
+            continue
+        outputs = stored([around[-1]])
+        for assign in assigns:
+            if forward.line < assign.lineno < node.lineno:
+                outputs -= stored([assign]) - names_in(assign.value)
+        methods = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+        if names_in(node) & outputs and not methods & AS_OTHER_TYPE:
+            raise CannotRewrite(
+                f"line {node.lineno} hands what the model returned to NumPy, which has no "
+                "bfloat16: put .float() before it"
+            )
 
 
 def put_scaler(script: Script, backward: Site, step: Site, clip: Site | None, scaler: str) -> None:

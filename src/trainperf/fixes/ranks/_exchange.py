@@ -6,7 +6,6 @@ from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.cause import Saving, Unpriced
-from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Evidence, Exchange, Missing, Site, is_taken, taken
@@ -49,22 +48,12 @@ def exchange_at_most(evidence: Evidence) -> float:
     return measured.seconds if measured.high is None else measured.high
 
 
-def exchange_share(evidence: Evidence) -> float:
-    """Return the share of a step that the exchange takes; raises `NotMeasured`."""
-    return exchange_seconds(evidence) / evidence.times.real
-
-
 def stands_out(evidence: Evidence, least: float = 0.0) -> bool:
     """Whether the exchange surely takes something of a step, and at least such a share."""
     try:
-        return exchange_share(evidence) >= least
+        return exchange_seconds(evidence) / evidence.times.real >= least
     except NotMeasured:
         return False
-
-
-def bound_without(evidence: Evidence) -> float:
-    """Upper bound of the speed-up without the exchange; raises `NotMeasured`."""
-    return bound_if_saved(evidence, exchange_seconds(evidence))
 
 
 def price_without(evidence: Evidence, basis: str) -> Saving | Unpriced:

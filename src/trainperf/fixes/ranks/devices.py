@@ -7,7 +7,7 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import sampled, step_seconds
+from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import at, if_measured, ms, percent, times, worth
 from trainperf.fixes.ranks._exchange import (
     exchange_said,
@@ -197,14 +197,21 @@ class DevicesTakeTurns(Fix):
     category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "how a model is cut into stages and batches into micro-batches is its design"
-    framework = "any"
+    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find devices with a model placed over them, whose busy times add up to one."""
-        count = len(_gpus_of_model(evidence))
+        """Find GPUs with a model placed over them, whose busy times in a trace add up to one."""
+        placed, trace = evidence.facts.get("model_devices"), evidence.torch.trace
+        names = placed.get("devices", {}) if isinstance(placed, dict) else {}
+        count = sum(str(name).startswith("cuda") for name in names)
         if count < 2 or (evidence.parallel_ or evidence.loop).replicas > 1:
             return None
-        busy = [share for share in _busy_shares(evidence) if share >= PART]
+        if trace is None or (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s or ()):
+            return None
+        calls, step = evidence.torch.calls, step_seconds(evidence)
+        passes = 1.0 if calls is None else max(1.0, calls.backwards)
+        busy = [min(1.0, seconds * passes / step) for seconds in trace.device_s or ()]
+        busy = [share for share in busy if share >= PART]
         if len(busy) != count or not ONE_BUSY[0] <= sum(busy) <= ONE_BUSY[1]:
             return None
         left = max(*busy, 1 / count)  # of the step: it gets so many times as fast at most
@@ -216,41 +223,13 @@ class DevicesTakeTurns(Fix):
             "ever two at once.",
             saves=Saving(
                 f"the busiest GPU, {percent(max(busy))} of a step, at work all the time",
-                step_seconds(evidence) * (1 - left),
+                step * (1 - left),
             ),
             where=(where,) if where else (),
             advice="Cut batches into micro-batches and run the parts as a pipeline; if the model "
             "fits on one GPU, train a copy on each.",
-            snippet=PIPELINE
-            if evidence.framework.name == "torch"
-            else MIRRORED.format(count=count),
+            snippet=PIPELINE,
         )
-
-
-def _gpus_of_model(evidence: Evidence) -> set[str]:
-    """The GPUs that hold weights of the trained model; empty if it was not looked at."""
-    placed = evidence.facts.get("model_devices")
-    names = placed.get("devices", {}) if isinstance(placed, dict) else {}
-    used = [*names, *(evidence.facts.get("devices_used") or ())]
-    return {str(name) for name in used if str(name).lower().startswith(("cuda", "gpu"))}
-
-
-def _busy_shares(evidence: Evidence) -> list[float]:
-    """The share of a step in which each GPU in use was busy; none unless known of all.
-
-    By a trace of forward and backward; without one by NVML's utilisation in resident steps, as
-    waiting for input is no turn. Raises `NotMeasured` without the time of a step.
-    """
-    trace = None if evidence.torch_ is None else evidence.torch_.trace
-    if trace is not None and trace.device_s:
-        if (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s):
-            return []
-        calls, step = evidence.torch.calls, step_seconds(evidence)
-        passes = 1.0 if calls is None else max(1.0, calls.backwards)
-        return [min(1.0, seconds * passes / step) for seconds in trace.device_s]
-    gpus = sampled(evidence, "resident") or sampled(evidence, "real")
-    seen = [gpu.get("utilization_percent") for gpu in gpus]
-    return [] if None in seen else [float(use) / 100 for use in seen if use is not None]
 
 
 class ParallelNotWorth(Fix):

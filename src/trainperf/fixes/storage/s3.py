@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
 from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import MB, ms, percent
-from trainperf.model import Equivalence, Evidence, Objects
+from trainperf.model import Equivalence, Evidence, Objects, StorageWait
 from trainperf.model.words import decimal_size as size
 
 
@@ -84,10 +84,7 @@ class S3RequestLatency(Fix):
             snippet="from concurrent.futures import ThreadPoolExecutor\n\n"
             "pool = ThreadPoolExecutor(16)  # one boto3 client serves all threads\n"
             "samples = list(pool.map(read_one, keys_of_the_batch))",
-            data={
-                "waits_s": seconds,
-                "waits_for": f"{requests:.1f} requests to {_address(objects)}",
-            },
+            waits=StorageWait(seconds, seconds, f"{requests:.1f} requests to {_address(objects)}"),
         )
 
 

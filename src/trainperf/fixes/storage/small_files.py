@@ -97,9 +97,7 @@ class StorageSmallFiles(Fix):
             advice=f"Pack the files into shards of {SHARD} (TFRecord, tar) and read these from "
             "end to end.",
             snippet=PACKED,
-            data=waiting.data(
-                f"{opens} small files to be opened and read on {place(reads.volume)}"
-            ),
+            waits=waiting.on(f"{opens} small files to be opened and read on {place(reads.volume)}"),
         )
 
 
@@ -154,7 +152,9 @@ class SagemakerInputMode(EnvironmentFix):
             if through(reads, channel)
             and (cause := _fast_file(channel, reads, evidence) or _copied_first(channel, reads))
         ]
-        return max(causes, key=lambda cause: cause.data.get("waits_s", 0.0), default=None)
+        return max(
+            causes, key=lambda cause: cause.waits.seconds if cause.waits else 0.0, default=None
+        )
 
 
 def _input_mode(mode: str) -> str:
@@ -184,7 +184,7 @@ def _fast_file(channel: Channel, reads: Reads, evidence: Evidence) -> Cause | No
         ),
         advice=f"Pack them into shards of {SHARD}. {other}FSx for Lustre suits random reads.",
         snippet=_input_mode("File") if fits else "",
-        data=waiting.data(f"{opens:.0f} small files of channel {channel.name} from S3"),
+        waits=waiting.on(f"{opens:.0f} small files of channel {channel.name} from S3"),
     )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import MIB, ms, times
-from trainperf.model import Evidence, Reads, Volume
+from trainperf.model import Evidence, Reads, StorageWait, Volume
 from trainperf.model.words import size
 
 FROM_STORAGE = 0.10
@@ -112,10 +110,9 @@ class Waiting:
             "slower then than in the probe, which came after a pause."
         )
 
-    def data(self, what: str) -> dict[str, Any]:
+    def on(self, what: str) -> StorageWait:
         """Say for the verdict how many seconds of a step go to storage, and for what."""
-        longest = self.most if self.longer else self.seconds
-        return {"waits_s": self.seconds, "waits_most_s": longest, "waits_for": what}
+        return StorageWait(self.seconds, self.most if self.longer else self.seconds, what)
 
 
 def _idle_s(evidence: Evidence) -> float:
@@ -210,12 +207,12 @@ class StorageThroughput(EnvironmentFix):
             return None
         cold, needed = rates[reads]
         saves: Saving | Unpriced
-        stored, slower, data = reads.stored_per_step or 0.0, "", {}
+        stored, slower, waits = reads.stored_per_step or 0.0, "", None
         if from_storage(reads):
             alone = (reads.cold_bytes_s or cold) if readers(evidence) == 1 else cold
             waiting = Waiting(reads, stored / alone, evidence)
             slower = waiting.text
-            data = waiting.data(f"{size(stored)} to be read from {place(reads.volume)}")
+            waits = waiting.on(f"{size(stored)} to be read from {place(reads.volume)}")
             basis = "what a step reads from storage, at the cold rate, takes no time"
             saves = Saving(basis, waiting.most, of="input")
         elif epoch_bytes(reads, evidence) > evidence.machine.memory_limit:
@@ -231,7 +228,7 @@ class StorageThroughput(EnvironmentFix):
             saves=saves,
             advice=advice,
             snippet=snippet,
-            data=data,
+            waits=waits,
         )
 
 

@@ -13,14 +13,15 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import REAL_SHARE, cores
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.tf_data._apart import (
+from trainperf.fixes.tf_data._generators import yields
+from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data.generator import (
     AHEAD_OF,
     IN_PARALLEL,
     made_for_rest,
     make_apart,
     plain_target,
 )
-from trainperf.fixes.tf_data._mapped import put_in, yields
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, reached

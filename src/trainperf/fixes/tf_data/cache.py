@@ -20,14 +20,14 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.repeating import MADE_ANEW
 from trainperf.fixes.common.words import if_measured, ms, size
-from trainperf.fixes.tf_data._mapped import (
+from trainperf.fixes.tf_data._generators import (
     GIVEN,
     YIELDS,
     generator_at,
     goes_through_maker,
-    mapped,
     with_called,
 )
+from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
@@ -315,6 +315,8 @@ def _second_map(script: Script, site: Site, line: int) -> str:
     if len(uses) != 1 or function.decorator_list:
         raise CannotRewrite(f"a cache would split {function.name}, which is used elsewhere as well")
     draws = next((place for place, node in enumerate(body) if not repeats(module, node)), 0)
+    if not any(isinstance(node, ast.Call) for part in body[:draws] for node in ast.walk(part)):
+        raise CannotRewrite(f"{function.name} does nothing before it draws")
     if body[draws].lineno != line:
         raise CannotRewrite(f"{function.name} was seen to draw in line {line}, its source differs")
     ahead = [node for statement in body[:-1] for node in ast.walk(statement)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainperf.errors import CannotRewrite
@@ -18,16 +19,25 @@ from trainperf.fixes.common.pipeline import (
     worker_said,
 )
 from trainperf.fixes.common.repeating import without_docstring
-from trainperf.fixes.tf_data._apart import make_apart
-from trainperf.fixes.tf_data._mapped import generator_at, makes_items
+from trainperf.fixes.tf_data._generators import YIELDS, generator_at, makes_items
+from trainperf.fixes.tf_data._mapped import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.effects import filled_names
-from trainperf.source.iterations import may_be_sequence
+from trainperf.source.effects import changes_shared, filled_names
+from trainperf.source.iterations import (
+    carried,
+    declared,
+    loaded,
+    may_be_sequence,
+    of_own_loop,
+    of_this_function,
+    read_outside,
+    stored,
+)
 from trainperf.source.module import Module
 from trainperf.source.scopes import Function
-from trainperf.source.statements import called
+from trainperf.source.statements import assigned, called, names_in
 
 CALLS = ("from_generator", "generator")
 """The user's own `from_generator`, and what Keras makes of a generator given to `fit`."""
@@ -118,7 +128,122 @@ dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_siz
 """
 
 
-def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> None:
+# ---------------------------------------------------- items that are made apart, by threads
+
+IN_PARALLEL = '''\
+def in_parallel(function, items, calls):
+    """Yield what `function` yields for each item, in order; threads work ahead on the next."""
+    pool, ahead = futures.ThreadPoolExecutor(calls), collections.deque()
+    try:
+        for item in items:
+            ahead.append(pool.submit(lambda item: list(function(item)), item))
+            if len(ahead) > 2 * calls:
+                yield from ahead.popleft().result()
+        while ahead:
+            yield from ahead.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+'''
+
+AHEAD_OF = '''\
+def ahead_of(items, count=4):
+    """Yield the items in order; a thread makes the next ones meanwhile."""
+    items, end = iter(items), object()
+    pool = futures.ThreadPoolExecutor(1)
+    ahead = collections.deque(pool.submit(next, items, end) for _ in range(count))
+    try:
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(pool.submit(next, items, end))
+            yield item
+    finally:
+        pool.shutdown(cancel_futures=True)
+'''
+
+
+def make_apart(script: Script, head: Site, calls: int) -> None:
+    """Let threads make the items of the generator whose `def` is at `head`, `calls` at once.
+
+    Raises `CannotRewrite` where an item may need what another has left.
+    """
+    function, module = script.definition(head), script.linked(head.file)
+    loop = _loop(function)
+    if why := _why_not(module, function, loop):
+        raise CannotRewrite(why)
+    make = script.free_name(head.file, "make", "make_item")
+    item = script.free_name(head.file, "item", "each_item")
+    made = f"{put_in(script, head.file, IN_PARALLEL)}({make}, {{}}, calls={calls})"
+    script.loop_into_function(Site(head.file, loop.lineno), make, item, f"yield from {made}")
+
+
+def _loop(function: Function) -> ast.For:
+    """The innermost loop around all that is yielded, which makes what it yields."""
+    loops = [
+        node
+        for node in of_this_function(function.body)
+        if isinstance(node, ast.For | ast.While)
+        and any(isinstance(part, YIELDS) for part in of_this_function(node.body))
+    ]
+    inner = [loop for loop in loops if not any(n in loops for n in ast.walk(loop) if n is not loop)]
+    if len(inner) != 1:
+        raise CannotRewrite("the generator yields in more than one loop, or in none")
+    loop = inner[0]
+    if isinstance(loop, ast.While):
+        raise CannotRewrite("the generator yields in a `while` loop: what it counts is not seen")
+    if not any(isinstance(node, ast.Call) for node in of_this_function(loop.body)):
+        raise CannotRewrite("the loop that yields makes nothing: it hands out what is there")
+    return loop
+
+
+def _why_not(module: Module, function: Function, loop: ast.For) -> str:
+    """Why a loop's iterations cannot be functions of their own; '' if they can."""
+    body, own = loop.body, stored(loop.body) | stored([loop.target])
+    returns = any(isinstance(node, ast.Return | ast.Await) for node in of_this_function(body))
+    if returns or loop.orelse or of_own_loop(body, ast.Break):
+        return "the generator's loop may be left before its end"
+    if name := carried(body, stored([loop.target])):
+        return f"an item needs what the one before left in {name}"
+    if changed := changes_shared(module, body):
+        return f"the items are not made apart: {changed}"
+    if own & declared(function) or not plain_target(loop):
+        return "the generator's loop counts in something that others see"
+    end = loop.end_lineno or loop.lineno
+    behind = [node for node in ast.walk(function) if getattr(node, "lineno", 0) > end]
+    left = sorted(own & (loaded(behind) | names_in(loop.iter)))
+    around = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.For | ast.While) and node is not loop and loop in ast.walk(node)
+    ]
+    if around and not left and (name := carried(around[0].body, (), own, without=loop)):
+        left = [name]
+    return f"what its loop leaves in {left[0]} is read outside it" if left else ""
+
+
+def plain_target(loop: ast.For) -> bool:
+    """Whether a loop counts in names, and in nothing that an object holds."""
+    return all(isinstance(target, ast.Name) for target in assigned(loop))
+
+
+def made_for_rest(
+    loop: ast.For, making: Sequence[ast.stmt], hoisted: Sequence[ast.expr], scope: ast.AST
+) -> tuple[list[str], str]:
+    """The names that the rest of a loop's scope needs of what is `making` its items, in order.
+
+    With the one of which an item needs what the one before left, '' if none. `hoisted` are
+    expressions of the rest that are worked out with the item.
+    """
+    own = stored(making) | stored([loop.target])
+    read = read_outside([scope], [*making, *hoisted, loop.iter])
+    order = dict.fromkeys(node.id for node in ast.walk(loop) if isinstance(node, ast.Name))
+    names = [name for name in order if name in own & read]
+    given = [*(ast.Expr(ast.Name(name, ast.Load())) for name in names), *map(ast.Expr, hoisted)]
+    return names, carried([*making, *given], stored([loop.target]))
+
+
+# ------------------------------------------------------ generators of the rows of arrays
+
+
+def make_items_in_parallel(script: Script, site: Site, data: Mapping[str, Any]) -> None:
     """Let threads make the items of the generator that the call at `site` takes.
 
     `data` has "calls", how many at once, and may have "generator", where the run saw its head.
@@ -127,20 +252,21 @@ def make_items_in_parallel(script: Script, site: Site, data: dict[str, Any]) -> 
     what another has left.
     """
     head = generator_at(script, site, data.get("generator"))
-    module, call = script.linked(head.file), script.call(site)
     arrays = _rows(script.definition(head)) if data.get("fits", True) else None
-    if arrays is None or head.file != site.file or called(call) != "from_generator":
+    if arrays is None or head.file != site.file or called(script.call(site)) != CALLS[0]:
         make_apart(script, head, data["calls"])
-        return
+    else:
+        _slice(script, site, arrays)
+
+
+def _slice(script: Script, site: Site, arrays: ast.expr) -> None:
+    """Make a dataset of the arrays, whose rows is what the generator of a call yields."""
+    module, call = script.linked(site.file), script.call(site)
     _check_arrays(module, call, arrays)
     types = argument(call, "output_signature") or argument(call, "output_types", 1)
-    numpy = script.module_name(site.file, "numpy", site)
-    made = _converted(module, arrays, types, numpy)
+    made = _converted(module, arrays, types, script.module_name(site.file, "numpy", site))
     assert isinstance(call.func, ast.Attribute)
     script.replace_call(site, f"{ast.unparse(call.func.value)}.from_tensor_slices({made})")
-
-
-# ------------------------------------------------------ generators of the rows of arrays
 
 
 def _rows(function: Function) -> ast.expr | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from itertools import pairwise
-from textwrap import dedent
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -127,11 +126,8 @@ class TfShuffleBuffer(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the buffer that takes longest to fill, unless a cache ahead of it is proposed."""
         shuffle, before, fill = _slowest(evidence.stages)
-        real, steps, between = (
-            evidence.times.real,
-            evidence.loop.epoch_steps,
-            evidence.between_epochs,
-        )
+        real, steps = evidence.times.real, evidence.loop.epoch_steps
+        between = evidence.between_epochs
         if steps is None:
             raise NotMeasured("the number of steps in an epoch is not known")
         epoch = {}  # trials hold it whole: a buffer is filled once in each
@@ -147,14 +143,12 @@ class TfShuffleBuffer(Fix):
         movable = bool(passed) and all(stage.by_user and stage.where for stage in passed)
         stages = (shuffle, *passed) if movable else (shuffle,)
         where = tuple(stage.where for stage in stages if stage.where is not None)
-        equivalence, advice = (
-            Equivalence.SEMANTICS,
-            ("Shuffle file names or records before they are read; make this buffer smaller."),
-        )
+        advice = "Shuffle file names or records before they are read; make this buffer smaller."
+        equivalence = Equivalence.SEMANTICS
         if movable:
             random = any(stage.stateful_random for stage in passed)
             equivalence = Equivalence.NUMERICS if random else Equivalence.EXACT
-            advice = f"Put `shuffle` before {'this `map`' if len(passed) == 1 else 'these `map`s'}."
+            advice = "Put `shuffle` before what makes its elements."
         buffer = shuffle.arguments.get("buffer_size")
         of = f" of {buffer} elements" if isinstance(buffer, int) and buffer > 0 else ""
         return Cause(
@@ -181,21 +175,13 @@ class TfShuffleBuffer(Fix):
         return "a cache behind the shuffle would keep one order" if other.id == "tf_cache" else ""
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Move the shuffle ahead of the maps before it."""
-        moved, *passed = calls = sorted(finding.where, key=_end, reverse=True)
+        """Move the maps before the shuffle behind it."""
+        *passed, shuffle = calls = sorted(finding.where, key=_end)
         statements = [script.around(site)[-1] for site in calls]
         if any(statement is not statements[0] for statement in statements):
             _check_one_name(script, calls)
-            source = script.source(moved.file)
-            start, end = source.span(statements[0])
-            _, end = source.comment_after(end) or (end, end)
-            text = f"{source.indent(start) or ''}{source.text[start:end]}"
-            script.insert_before(passed[-1], dedent(text))
-            script.remove_statement(moved)
-            return
-        if any(_end(script.receiver(outer)) != _end(inner) for outer, inner in pairwise(calls)):
-            raise CannotRewrite("another call stands between the two")
-        script.move_call(moved, passed[-1])
+        for site in passed:
+            script.move_call_behind(site, shuffle)
 
 
 def _passed(stages: tuple[Stage, ...], shuffle: Stage) -> list[Stage]:

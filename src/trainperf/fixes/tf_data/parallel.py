@@ -65,39 +65,34 @@ class TfMapParallel(Fix):
     equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find maps that run one call at a time, or wait with no more calls than cores."""
-        width, waiting = max(1, cores(evidence)), waits(evidence)
-        serial = suitable(evidence, lambda stage: width > 1 and _serial(stage) and not stage.python)
-        found = serial or (suitable(evidence, _tuned) if waiting else ())
-        if not found:
+        """Find maps that run one call at a time, where there are cores for more, or they wait."""
+        waiting = waits(evidence)
+        width = max(1, cores(evidence), WAITING_CALLS if waiting else 0)
+        found = suitable(evidence, lambda stage: _serial(stage) and not stage.python)
+        if not found or width < 2:
             return None
-        calls = max(width, WAITING_CALLS) if waiting else width
-        faster = calls if serial else calls / width
-        spread = f"the serial maps spread over {width} cores"
         dearest = found[0]
-        how = "on one core" if serial else "and waits, on as many threads as there are cores"
         random = any(stage.stateful_random for stage in found)
-        text = f"{opening(dearest)} runs {how}{takes(evidence, found)}; "
-        text += f"{width} core{' is' if width == 1 else 's are'} there."
-        if serial and random:
+        text = f"{opening(dearest)} runs on one core{takes(evidence, found)}; "
+        text += f"{cores(evidence)} cores are there."
+        if random:
             text += " tf.data leaves it serial because it draws random numbers."
-        data = _choices(evidence) if serial else {"calls": WAITING_CALLS}
         name = function_name(dearest, "function")
         return Cause(
-            title="A `map` runs on few cores" if "calls" in data else "A `map` runs on one core",
+            title="A `map` runs on one core",
             text=text,
             saves=Saving(
-                upper(evidence, f"{calls} calls at once" if waiting else spread),
-                lambda: saved_on(faster, seconds_of(found)),
+                upper(evidence, f"the serial maps spread over {width} calls at once"),
+                lambda: saved_on(width, seconds_of(found)),
                 of="input",
             ),
             where=sites(found),
             advice="Give `map` `num_parallel_calls=tf.data.AUTOTUNE`"
-            + (", or more calls, and threads for them." if data else "."),
+            + (", or more calls, and threads for them." if waiting else "."),
             snippet=f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)",
-            sure=bool(serial) and is_dear(evidence, dearest),
+            sure=is_dear(evidence, dearest),
             equivalence=Equivalence.NUMERICS if random else Equivalence.EXACT,
-            data=data,
+            data=_choices(evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -237,12 +232,6 @@ def _serial(stage: Stage, op: str = "map") -> bool:
     """Whether a stage runs its function for one element after the other."""
     given = stage.arguments.get("num_parallel_calls")
     return stage.op == op and given is None and not stage.parallelised_by_default
-
-
-def _tuned(stage: Stage) -> bool:
-    """Whether a map runs as many calls as tf.data chooses."""
-    tuned = stage.arguments.get("num_parallel_calls") == -1 or stage.parallelised_by_default
-    return stage.op == "map" and tuned and not stage.python
 
 
 def _cycle(stage: Stage) -> int | None:

@@ -73,13 +73,11 @@ class KerasPydatasetWorkers(Fix):
         alone = loop.pydataset_arguments.get("workers", "not seen") in (None, 0, 1)
         if loop.input_kind != "PyDataset" or not alone or width < 2:
             return None
+        if evidence.framework.legacy_keras:  # its `fit` takes them, and has its own defaults
+            return None
         drawn = loop.pydataset_random is True
         settings = _settings(evidence, width, drawn)
         lines = [f"train_data.{name} = {value}" for name, value in settings.items()]
-        snippet, legacy = "\n".join(lines), evidence.framework.legacy_keras
-        if legacy:
-            inside = ", ".join(f"{name}={value}" for name, value in settings.items())
-            snippet = f"model.fit(train_data, {inside})"
         # Keras 3 starts its pool with `random_seed` None (`init_pool_generator`)
         threads = (
             ", as threads. Its batches draw random numbers: of processes all would draw the same, "
@@ -97,24 +95,19 @@ class KerasPydatasetWorkers(Fix):
             ),
             where=(loop.where,) if loop.where else (),
             advice=f"Let {width} workers make the batches{threads if drawn else ''}.",
-            snippet=snippet,
-            data=settings | ({"legacy": True} if legacy else {}),
+            snippet="\n".join(lines),
+            data=settings,
             equivalence=Equivalence.NUMERICS if drawn else self.equivalence,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Set the workers on the dataset just before `fit`, or in `fit` in Keras 2."""
+        """Set the workers on the dataset just before `fit`."""
         site = finding.where[0]
-        settings = dict(finding.data)
-        if settings.pop("legacy", False):
-            for name, value in settings.items():
-                script.set_keyword(site, name, str(value))
-            return
         argument = script.argument(site, 0, "x")
         if argument is None:
             raise CannotRewrite("the call does not write out its dataset")
         dataset = script.name_argument(argument, "train_data", "batches")
-        for name, value in settings.items():
+        for name, value in finding.data.items():
             script.insert_before(site, f"{dataset}.{name} = {value}")
 
 
@@ -209,7 +202,7 @@ def __getitem__(self, index):
 
 MOST_PARTS = 4
 
-_COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_COMPREHENSIONS = ast.ListComp | ast.GeneratorExp
 
 _LIGHT = frozenset(
     {
@@ -324,16 +317,11 @@ class _Search:
             within = (known - stored(node.body)) | _told(node.target, node.iter)
             yield from self._block(function, node.body, within)
             return
-        if isinstance(node, ast.While):
-            yield from self._block(function, node.body, known - stored(node.body))
-            return
         if isinstance(node, _COMPREHENSIONS):
             for loop in node.generators:
                 yield from self._statement(function, loop.iter, known)
                 known = known | _told(loop.target, loop.iter)
-            made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            for part in made:
-                yield from self._statement(function, part, known)
+            yield from self._statement(function, node.elt, known)
             return
         if isinstance(node, ast.Call):
             kept = not leaves(node) and self._fits(function, [node], known)

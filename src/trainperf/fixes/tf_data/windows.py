@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
@@ -17,7 +16,7 @@ from trainperf.fixes.common.pipeline import (
     upper,
 )
 from trainperf.fixes.tf_data._mapped import put_in
-from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
+from trainperf.model import Equivalence, Evidence, Finding, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword, starred
 
@@ -116,33 +115,28 @@ class TfWindows(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Call a function that gathers whole batches, in place of Keras's."""
-        gather_by_batch(script, finding.where)
+        """Call a function that gathers whole batches, in place of Keras's, as do calls like these.
+
+        The new function gives the same batches in the same order, shuffled by the same numbers.
+        Whatever Keras takes it puts into one tensor itself, so all data is in memory already.
+        """
+        for file in dict.fromkeys(site.file for site in finding.where):
+            own = {script.call(site): site for site in finding.where if site.file == file}
+            near, forms = next(iter(own.values())), [_form(call) for call in own]
+            for call in script.source(file).module.calls(*_NAMES):
+                if call not in own and not starred(call) and _form(call) in forms:
+                    own[call] = script.site_of(near, call)
+            name = put_in(script, file, BY_BATCH)
+            for call, site in own.items():
+                script.replace_node(file, call.func, name)
+                if keyword(call, "format") is not None:
+                    script.remove_keyword(site, "format")
 
 
 def _windows(stage: Stage) -> int:
     """How many windows the utility puts in a batch; 0 where it makes single ones."""
     size = stage.arguments.get("batch_size")
     return size if isinstance(size, int) else 0
-
-
-def gather_by_batch(script: Script, places: Sequence[Site]) -> None:
-    """Have the calls of Keras's utility at some places, and those like them, gather whole batches.
-
-    The new function gives the same batches in the same order, shuffled by the same numbers.
-    Whatever Keras takes it puts into one tensor itself, so all data is in memory already.
-    """
-    for file in dict.fromkeys(site.file for site in places):
-        own = {script.call(site): site for site in places if site.file == file}
-        near, forms = next(iter(own.values())), [_form(call) for call in own]
-        for call in script.source(file).module.calls(*_NAMES):
-            if call not in own and not starred(call) and _form(call) in forms:
-                own[call] = script.site_of(near, call)
-        name = put_in(script, file, BY_BATCH)
-        for call, site in own.items():
-            script.replace_node(file, call.func, name)
-            if keyword(call, "format") is not None:
-                script.remove_keyword(site, "format")
 
 
 def _form(call: ast.Call) -> dict[str | None, str]:

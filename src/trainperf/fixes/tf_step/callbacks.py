@@ -17,7 +17,6 @@ from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent
 from trainperf.fixes.tf_step.weight_copies import copying
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
-from trainperf.source.bodies import function_of
 from trainperf.source.effects import effects
 from trainperf.source.module import Module
 from trainperf.source.statements import (
@@ -153,23 +152,20 @@ class KerasCallbackPerBatch(Fix):
 def _places(callback: CallbackCost, evidence: Evidence) -> list[Place]:
     """Where a callback was built, and its own methods that take the time; with the edits."""
     places: list[Place] = []
-    seldom = evidence.loop.steps_per_execution > 1
-    if callback.where is not None and not (seldom and callback.name == "LambdaCallback"):
+    if callback.where is not None:
         places.append((callback.where, _edits(callback)))
-    if seldom:  # the batches told of may skip every 100th
+    if evidence.loop.steps_per_execution > 1:  # the batches told of may skip every 100th
         return places
     least = HEAVY * evidence.times.real
     methods = callback.methods.items()
     slow = [site for name, site in methods if callback.hooks.get(name, least) >= least]
-    every = slow or list(callback.methods.values())
-    return places + [(site, {"every": EVERY}) for site in dict.fromkeys(every)]
+    heads = dict.fromkeys(slow or callback.methods.values())
+    return places + [(site, {"every": EVERY}) for site in heads]
 
 
 def _edits(callback: CallbackCost) -> dict[str, Any]:
     """The keywords that make a callback of Keras's own act once per epoch."""
     given = callback.arguments
-    if callback.name == "LambdaCallback":
-        return {"calls": EVERY}
     if callback.name == "ModelCheckpoint":
         per_batch = isinstance(given.get("save_freq"), int)
         named_by_batch = "{batch" in str(given.get("filepath", ""))
@@ -200,7 +196,7 @@ def _settings(callback: CallbackCost) -> str:
 def _snippet(callback: CallbackCost) -> str:
     saver = {"save_freq": EPOCH} if callback.name == "ModelCheckpoint" else {}
     edits = _edits(callback) or saver
-    if edits and callback.name != "LambdaCallback":
+    if edits:
         settings = ", ".join(f"{name}={value}" for name, value in edits.items())
         return f"keras.callbacks.{callback.name}(..., {settings})"
     method = next(iter(callback.methods), "on_train_batch_end")
@@ -208,11 +204,6 @@ def _snippet(callback: CallbackCost) -> str:
 
 
 # ------------------------------------------------------------------- edits
-
-PER_BATCH = frozenset(
-    ["on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end"]
-)
-"""Arguments of Keras's `LambdaCallback` whose functions are called for each batch."""
 
 COMMENT = "# trainperf: works in every {}th batch only, as it takes long against a step"
 
@@ -223,10 +214,8 @@ def _edit(script: Script, site: Site, edit: dict[str, Any]) -> None:
     """Make one callback act less often, as its edit says."""
     if "last" in edit:
         work_last(script, site)
-    elif "calls" in edit:
-        _call_seldom(script, site, edit["calls"])
     elif "every" in edit:
-        _guard(script, site, edit["every"], 1)
+        _guard(script, site, edit["every"])
     elif "{batch" in script.expression(site):
         raise CannotRewrite("the file name has the batch in it")
     else:
@@ -249,39 +238,12 @@ def work_last(script: Script, site: Site) -> None:
     script.insert_first(site, f"{LAST}\nif {steps} and {batch} + 1 < {steps}:\n    return")
 
 
-def _call_seldom(script: Script, site: Site, every: int) -> None:
-    """Have the functions of the `LambdaCallback` at `site` work in every so many batches only.
-
-    Raises `CannotRewrite` where one does more than observe, or none is to be seen.
-    """
-    module = script.source(site.file).module
-    given = [word.value for word in script.call(site).keywords if word.arg in PER_BATCH]
-    if not given:
-        raise CannotRewrite("what it calls for each batch is not named")
-    for value in given:
-        function = function_of(module, value)
-        if isinstance(function, ast.Lambda):
-            named = [*function.args.posonlyargs, *function.args.args]
-            batch, body = named[0].arg if named else "", [ast.Expr(function.body)]
-            more = "" if named else "it does not name the batch"
-            more = more or _chooses(body, batch) or _changes(module, body)
-            if more:
-                raise CannotRewrite(f"it does more than observe: {more}")
-            place = script.site_of(site, function.body)
-            script.wrap_call(place, f"None if {batch} % {every} else {{}}")
-        elif isinstance(function, Function) and isinstance(value, ast.Name):
-            _guard(script, replace(site, line=function.lineno, col=0), every, 0)
-        else:
-            raise CannotRewrite(f"{ast.unparse(value)} is no function of the file")
-
-
-def _guard(script: Script, site: Site, every: int, place: int) -> None:
-    """Have a function return at once but in every so many batches, its argument at `place`."""
+def _guard(script: Script, site: Site, every: int) -> None:
+    """Have a method return at once but in every so many batches."""
     method = script.definition(site)
-    more = does_more(script.source(site.file).module, method, place)
-    if more:
+    if more := does_more(script.source(site.file).module, method):
         raise CannotRewrite(f"{method.name} does more than observe: {more}")
-    guard = f"{COMMENT.format(every)}\nif {parameters(method)[place]} % {every}:\n    return"
+    guard = f"{COMMENT.format(every)}\nif {parameters(method)[1]} % {every}:\n    return"
     script.insert_first(site, guard, after=head(method))
 
 
@@ -307,7 +269,7 @@ def _read_earlier(module: Module, method: Function) -> str:
     Its attributes may be set, each anew in every batch, and read where an epoch has ended.
     """
     if method.name not in ENDS or method.decorator_list or len(parameters(method)) < 2:
-        return "it is no plain method for the end of a batch"
+        return "it is no plain method"
     itself, *given = parameters(method)
     body = without_docstring(method)
     if any(names_in(statement) & set(given) for statement in body):
@@ -353,20 +315,18 @@ def head(function: Function) -> int:
     return count
 
 
-def does_more(module: Module, function: Function, place: int = 1) -> str:
+def does_more(module: Module, function: Function) -> str:
     """Say what a method does beside observing; '' if nothing is to be seen.
 
-    What `head` leaves alone does not count. The batch is its argument at `place`.
+    What `head` leaves alone does not count.
     """
-    if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
-        return "it is no plain method"
-    if len(parameters(function)) <= place:
-        return "it does not name the batch"
+    if function.decorator_list or len(parameters(function)) < 2:
+        return "it is no plain method, or does not name the batch"
     body = without_docstring(function)
     rest = body[head(function) :]
     if not rest:
         return "it only keeps count"
-    return _chooses(body, parameters(function)[place]) or _changes(module, rest)
+    return _chooses(body, parameters(function)[1]) or _changes(module, rest)
 
 
 def _chooses(statements: Sequence[ast.stmt], batch: str) -> str:
@@ -377,8 +337,6 @@ def _chooses(statements: Sequence[ast.stmt], batch: str) -> str:
                 return f"it chooses its batches itself: {ast.unparse(node)}"
         elif isinstance(node, ast.Name) and node.id == batch and isinstance(node.ctx, ast.Store):
             return f"it changes {batch}"
-        elif isinstance(node, ast.Yield | ast.YieldFrom):
-            return "it is a generator"
     return ""
 
 

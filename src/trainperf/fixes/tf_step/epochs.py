@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from dataclasses import dataclass
 from typing import Any
 
 from trainperf.errors import CannotRewrite
@@ -39,23 +38,19 @@ for epoch in range(epochs):
         train_step(*next(batches))
 """
 
-FEWER_SAVED = """\
-keras.callbacks.ModelCheckpoint("best.weights.h5", save_best_only=True, save_weights_only=True)
-"""
-
 OPEN_ONCE = "Repeat the dataset inside one iterator, and keep the shuffle buffer small."
+
+ADVICE = {
+    "callbacks": "Save less often, or only the best.",
+    "restart of the input": OPEN_ONCE,
+    "Keras's own work": OPEN_ONCE,
+    "callbacks and Keras's own work": f"Save and log less often. {OPEN_ONCE}",
+    "not told apart": "Look at what the script does between epochs.",
+}
+"""What to do about each part of a pause."""
 
 STEPS_PER_EPOCH = 11
 """Its place among the positional arguments of `fit`, in Keras 2 and 3."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    name: str
-    seconds: float
-    advice: str
-    snippet: str
-    opens: bool = False  # the input, anew for each epoch
 
 
 class KerasEpochEnd(Fix):
@@ -95,13 +90,15 @@ class KerasEpochEnd(Fix):
         pause = pause.without_tracing(evidence.startup)
         epoch_s = steps * evidence.times.real + pause.seconds
         parts = _long_parts(evidence, pause, epoch_s)
-        avoidable = min(pause.seconds, sum(part.seconds for part in parts))
+        avoidable = min(pause.seconds, sum(parts.values()))
         besides = (pause.validation_s or 0.0) + (pause.callbacks_s or 0.0)
         sure = pause.sure and (avoidable >= LEAST_SECONDS or avoidable >= MOST_SHARE * epoch_s)
         if not sure or not parts:
             sure, avoidable = False, pause.seconds - besides
-            parts = [_Part("opening the input", avoidable, OPEN_ONCE, REPEAT_IN_FIT, opens=True)]
-        named = ", ".join(f"{part.name} {ms(part.seconds)}" for part in parts)
+            parts = {"restart of the input": avoidable}
+        named = ", ".join(f"{name} {ms(seconds)}" for name, seconds in parts.items())
+        advice = dict.fromkeys(ADVICE[name] for name in parts)
+        opens = any(OPEN_ONCE in text for text in advice)
         stages = () if isinstance(evidence.stages_, Missing) else evidence.stages_
         mixed = not stages or any(s.stateful_random or "shuffle" in s.op for s in stages)
         # tf.data does not know the number of batches: of a generator's, say
@@ -117,10 +114,10 @@ class KerasEpochEnd(Fix):
                 of="all",
             ),
             where=(loop.where,) if loop.where else (),
-            advice=" ".join(part.advice for part in parts if part.advice),
-            snippet=parts[0].snippet,
+            advice=" ".join(advice),
+            snippet=REPEAT_IN_FIT if loop.kind == "fit" else REPEAT_IN_LOOP,
             sure=sure,
-            rewritable=None if repeatable and any(part.opens for part in parts) else False,
+            rewritable=None if repeatable and opens else False,
             equivalence=Equivalence.NUMERICS if mixed else Equivalence.EXACT,
             data={"epoch": {"steps": steps, "seconds": epoch_s, "pause_s": besides}, **uncounted},
         )
@@ -150,32 +147,21 @@ class KerasEpochEnd(Fix):
         script.set_keyword(site, "steps_per_epoch", f"len({dataset})")
 
 
-def _long_parts(evidence: Evidence, pause: BetweenEpochs, epoch_s: float) -> list[_Part]:
-    """The parts of a pause that are long against the epoch, the longest first.
+def _long_parts(evidence: Evidence, pause: BetweenEpochs, epoch_s: float) -> dict[str, float]:
+    """The seconds of the parts of a pause that are long against the epoch, the longest first.
 
     What the script itself calls after an epoch is told by its own line: no edit of `fit` saves it.
     """
-    fits, turn = evidence.loop.kind == "fit", evidence.outside_
-    repeat = REPEAT_IN_FIT if fits else REPEAT_IN_LOOP
-    callbacks_s, restart_s = pause.callbacks_s or 0.0, pause.restart_s or 0.0
-    rest = pause.seconds - (pause.validation_s or 0.0) - callbacks_s - restart_s
-    if pause.callbacks_s is None and not isinstance(turn, Missing) and turn.turn == "epoch":
+    parts = {"callbacks": pause.callbacks_s or 0.0, "restart of the input": pause.restart_s or 0.0}
+    rest = pause.seconds - (pause.validation_s or 0.0) - sum(parts.values())
+    turn, timed = evidence.outside_, pause.callbacks_s is not None
+    if not timed and not isinstance(turn, Missing) and turn.turn == "epoch":
         own = ("prediction", "saving", "other")
         rest -= sum(spent.seconds for spent in turn.spent if spent.what in own)
-    callbacks = _Part("callbacks", callbacks_s, "Save less often, or only the best.", FEWER_SAVED)
-    restart = _Part("restart of the input", restart_s, OPEN_ONCE, repeat, opens=True)
-    if not fits:
-        look = "Look at what the script does between epochs."
-        others = _Part("not told apart", rest, look, "")
-    elif restart_s >= LEAST_SHARE * epoch_s:
-        others = _Part("Keras's own work", rest, "", REPEAT_IN_FIT)
-    else:
-        timed = pause.callbacks_s is not None
-        name = "Keras's own work" if timed else "callbacks and Keras's own work"
-        advice = OPEN_ONCE if timed else f"Save and log less often. {OPEN_ONCE}"
-        others = _Part(name, rest, advice, REPEAT_IN_FIT, opens=True)
-    parts = [part for part in (callbacks, restart, others) if part.seconds >= LEAST_SHARE * epoch_s]
-    return sorted(parts, key=lambda part: -part.seconds)
+    of_fit = "Keras's own work" if timed else "callbacks and Keras's own work"
+    parts[of_fit if evidence.loop.kind == "fit" else "not told apart"] = rest
+    long = {name: seconds for name, seconds in parts.items() if seconds >= LEAST_SHARE * epoch_s}
+    return dict(sorted(long.items(), key=lambda part: -part[1]))
 
 
 LARGE = 1

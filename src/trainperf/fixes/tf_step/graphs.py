@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
@@ -204,7 +203,7 @@ class TfRetracing(Fix):
         if seen is None or seen.count < 2 or seen.steps <= 0:
             return None
         # One batch replayed has one shape, so the resident step has no tracings.
-        without = "python" not in seen.cause.lower() and is_taken(evidence.times.resident_)
+        without = seen.changes != "value" and is_taken(evidence.times.resident_)
 
         def saved() -> float:
             waits = evidence.times.real - evidence.times.resident if without else None
@@ -247,26 +246,25 @@ class TfRetracing(Fix):
         """Turn the numbers into tensors where they are given, or relax the decorator."""
         head = finding.where[0]
         function = script.definition(head)
-        numbers = finding.data.get("numbers", [])
-        reasons = [acts_once(script.source(head.file).module, function.body)]
-        for number in numbers:
-            if _dtype(function, number) == "int32":
-                reasons.append(_may_overflow(function, number["parameter"]))
-        for reason in filter(None, reasons):
+        if reason := acts_once(script.source(head.file).module, function.body):
             raise CannotRewrite(f"{function.name} needs it as it is: {reason}")
-        for number in numbers:
-            site = finding.where[number["site"]]
-            tensorflow = script.module_name(site.file, "tensorflow", site)
-            template = f"{tensorflow}.constant({{}}, {tensorflow}.{_dtype(function, number)})"
-            script.wrap_argument(site, number["argument"], template)
         tensorflow = script.module_name(head.file, "tensorflow", head)
-        reckoned = (_reckoned(function, number["parameter"]) for number in numbers)
-        for call in dict.fromkeys(node for nodes in reckoned for node, *_ in nodes):
-            if isinstance(call, ast.Call):
-                name = BOUNDS[dotted(call.func)]
-                script.replace_node(head.file, call.func, f"{tensorflow}.{name}")
+        numbers = finding.data.get("numbers", [])
         if not numbers:
             script.set_decorator_keyword(head, f"{tensorflow}.function", "reduce_retracing", "True")
+        bounds = dict[ast.Call, None]()
+        for number in numbers:
+            reckoned = _reckoned(function, number["parameter"])
+            site, dtype = finding.where[number["site"]], number["dtype"]
+            if dtype == "int32" and any(map(_as_floats, reckoned)):
+                dtype = "float32"
+            name = script.module_name(site.file, "tensorflow", site)
+            template = f"{name}.constant({{}}, {name}.{dtype})"
+            script.wrap_argument(site, number["argument"], template)
+            bounds |= dict.fromkeys(node for node in reckoned if isinstance(node, ast.Call))
+        for call in bounds:
+            bound = BOUNDS[dotted(call.func)]
+            script.replace_node(head.file, call.func, f"{tensorflow}.{bound}")
 
 
 def _stands_out(evidence: Evidence) -> bool:
@@ -281,8 +279,7 @@ def _edit(seen: Retracing) -> dict[str, Any]:
     if seen.where is None:
         return {"rewritable": False}
     if not seen.numbers:
-        relaxes = "shape" in seen.cause.lower() and not seen.relaxed and not seen.jit
-        return {"where": (seen.where,), "rewritable": relaxes}
+        return {"where": (seen.where,), "rewritable": seen.changes == "shape"}
     calls = list(dict.fromkeys(number.where for number in seen.numbers))
     numbers = [
         {
@@ -300,21 +297,20 @@ def _edit(seen: Retracing) -> dict[str, Any]:
 
 def _advice(seen: Retracing) -> tuple[str, str, Equivalence]:
     """Say what to do, in words and code, and what that may change, by the cause of retracing."""
-    cause = seen.cause.lower()
-    if "python" in cause:
+    if seen.changes == "value":
         known = (f"{n.parameter}, tf.{n.dtype}" for n in seen.numbers if n.parameter and n.dtype)
         return (
             "Pass numbers that change as tensors: each new Python value is traced anew.",
             f"{seen.function}(..., tf.constant({next(known, 'value')}))",
             Equivalence.NUMERICS,
         )
-    if "dtype" in cause or "type of" in cause:
+    if seen.changes == "dtype":
         return (
             "Cast the inputs to one dtype before the call.",
             "x = tf.cast(x, tf.float32)",
             Equivalence.NUMERICS,
         )
-    if seen.where is not None and not seen.relaxed and not seen.jit:
+    if seen.where is not None:
         return (
             "Let one trace serve all shapes.",
             f"@tf.function(reduce_retracing=True)\ndef {seen.function}(...):",
@@ -333,38 +329,21 @@ BOUNDS = {"min": "minimum", "max": "maximum"}
 """Built-in functions of two numbers, and TensorFlow's of the same."""
 
 
-def _dtype(function: Function, number: dict[str, Any]) -> str:
-    """The dtype that goes together with what the function reckons the number with."""
-    floats = number["dtype"] == "int32" and _becomes_float(function, number["parameter"])
-    return "float32" if floats else str(number["dtype"])
-
-
-def _becomes_float(function: Function, parameter: str) -> bool:
+def _as_floats(node: ast.BinOp | ast.Call) -> bool:
     """Whether a whole number is divided, or reckoned with a literal of type float.
 
     A tensor of whole numbers does not go together with floats; Python's numbers do.
     """
-    return any(
-        (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div))
-        or any(isinstance(side, ast.Constant) and isinstance(side.value, float) for side in sides)
-        for node, sides, _ in _reckoned(function, parameter)
-    )
+    sides = [node.left, node.right] if isinstance(node, ast.BinOp) else node.args
+    divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    floats = (isinstance(side, ast.Constant) and isinstance(side.value, float) for side in sides)
+    return divided or any(floats)
 
 
-def _may_overflow(function: Function, parameter: str) -> str:
-    """Say where a whole number grows beyond what an int32 holds, maybe; '' if nowhere."""
-    for node, _, alone in _reckoned(function, parameter):
-        grows = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Pow | ast.LShift)
-        if grows and alone:
-            return f"{ast.unparse(node)} may not fit into an int32"
-    return ""
-
-
-def _reckoned(
-    function: Function, parameter: str
-) -> Iterator[tuple[ast.BinOp | ast.Call, list[ast.expr], bool]]:
-    """Where something is reckoned with a parameter, with what, and whether with numbers alone."""
+def _reckoned(function: Function, parameter: str) -> list[ast.BinOp | ast.Call]:
+    """Where something is reckoned with a parameter, or with what is worked out from it alone."""
     followed, others = _followed(function, parameter)
+    found = list[ast.BinOp | ast.Call]()
     for node in walk(function.body):
         if isinstance(node, ast.BinOp):
             sides = [node.left, node.right]
@@ -373,7 +352,8 @@ def _reckoned(
         else:
             continue
         if any(_is_number(side, followed, others) for side in sides):
-            yield node, sides, _is_number(node, followed, others)
+            found.append(node)
+    return found
 
 
 def _followed(function: Function, parameter: str) -> tuple[set[str], set[str]]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Unpriced
 from trainperf.fixes.common.step import step_may_matter
-from trainperf.fixes.common.words import at, ms
-from trainperf.model import Equivalence, Evidence, LayerFacts, Site
+from trainperf.fixes.common.words import ms
+from trainperf.model import Equivalence, Evidence, LayerFacts
 
 NOT_BUILT = Unpriced("not measured: the layer would have to be built anew")
 
 LAYER_OF = {"LSTMCell": "LSTM", "GRUCell": "GRU"}
 """The layer that does the same as `RNN(cell)` and has a cuDNN kernel."""
 
-CUDNN_LAYERS = tuple(LAYER_OF.values())
-
-UNROLL = "unroll=True"
+WANTED = {
+    "activation": "tanh",
+    "recurrent_activation": "sigmoid",
+    "use_bias": True,
+    "reset_after": True,
+    "recurrent_dropout": 0.0,
+    "use_cudnn": "auto",
+}
+"""The arguments of LSTM and GRU with which cuDNN is used."""
 
 
 def _on_gpu(evidence: Evidence) -> bool:
@@ -26,12 +29,8 @@ def _on_gpu(evidence: Evidence) -> bool:
     return evidence.device.kind == "GPU" and step_may_matter(evidence)
 
 
-def _named(layer: LayerFacts) -> str:
-    return f"{layer.name}{f' ({at(layer.where)})' if layer.where else ''}"
-
-
-def _places(layers: Iterable[LayerFacts]) -> tuple[Site, ...]:
-    return tuple(layer.where for layer in layers if layer.where)
+def _layers(evidence: Evidence, *classes: str) -> list[LayerFacts]:
+    return [layer for layer in evidence.model.recurrent if layer.cls in classes]
 
 
 class RnnCellWrapped(Fix):
@@ -56,22 +55,18 @@ class RnnCellWrapped(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find `RNN` layers on a GPU whose cell has a layer with a cuDNN kernel."""
-        wrapped = [
-            layer
-            for layer in evidence.model.recurrent
-            if layer.cls == "RNN" and layer.config.get("cell") in LAYER_OF
-        ]
-        if not wrapped or not _on_gpu(evidence):
+        cells = {layer.where: layer.config.get("cell") for layer in _layers(evidence, "RNN")}
+        found = {where: LAYER_OF[cell] for where, cell in cells.items() if cell in LAYER_OF}
+        if not found or not _on_gpu(evidence):
             return None
-        cell = wrapped[0].config["cell"]
-        names = ", ".join(map(_named, wrapped))
+        better = next(iter(found.values()))
         return Cause(
-            title=f"RNN({cell}) runs step by step where {LAYER_OF[cell]} would use cuDNN",
-            text=f"{names}: the general RNN layer loops over the time steps and never uses cuDNN.",
+            title=f"RNN({better}Cell) runs step by step where {better} would use cuDNN",
+            text="The general RNN layer loops over the time steps and never uses cuDNN.",
             saves=NOT_BUILT,
-            where=_places(wrapped),
-            advice=f"Build keras.layers.{LAYER_OF[cell]} with the arguments of the cell.",
-            snippet=f"keras.layers.{LAYER_OF[cell]}(units)  # was: RNN({cell}(units))",
+            where=tuple(where for where in found if where),
+            advice=f"Build keras.layers.{better} with the arguments of the cell.",
+            snippet=f"keras.layers.{better}(units)  # was: RNN({better}Cell(units))",
         )
 
 
@@ -99,45 +94,30 @@ class RnnCudnn(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the recurrent layers on a GPU whose arguments exclude cuDNN, with why."""
-        excluded = [(layer, _why_not(layer)) for layer in evidence.model.recurrent]
-        excluded = [(layer, why) for layer, why in excluded if why and why != [UNROLL]]
+        layers = _layers(evidence, *LAYER_OF.values())
+        excluded = [(layer, given) for layer in layers if (given := _why_not(layer))]
         if not excluded or not _on_gpu(evidence):
             return None
-        first, reasons = excluded[0]
-        why = "; ".join(f"{_named(layer)}: {', '.join(given)}" for layer, given in excluded)
+        why = "; ".join(f"{layer.name}: {', '.join(given)}" for layer, given in excluded)
         return Cause(
-            title=f"{first.cls} runs step by step instead of in cuDNN",
+            title="Recurrent layers run step by step instead of in cuDNN",
             text=f"What excludes cuDNN: {why}.",
             saves=NOT_BUILT,
-            where=_places(layer for layer, _ in excluded),
+            where=tuple(layer.where for layer, _ in excluded if layer.where),
             advice="Use the default for these arguments, or accept the slower kernel knowingly.",
-            snippet=f"keras.layers.{first.cls}(units)  # without {', '.join(reasons)}",
         )
 
 
 def _why_not(layer: LayerFacts) -> list[str]:
-    """Return the arguments that exclude cuDNN for an LSTM or GRU, as they were given.
+    """The arguments that exclude cuDNN for an LSTM or GRU, as they were given (Keras 3.15).
 
-    The conditions are those of Keras 3.15's `cudnn_ok` and of
-    `_do_gru_arguments_support_cudnn`. An argument that was not recorded is not judged.
+    `unroll` is told by itself.
     """
-    if layer.cls not in CUDNN_LAYERS:
-        return []
-    config = layer.config
-    wanted: dict[str, Any] = {"activation": "tanh", "recurrent_activation": "sigmoid"}
-    wanted |= {"use_bias": True} | ({"reset_after": True} if layer.cls == "GRU" else {})
-    reasons = [
-        f"{name}={config[name]!r}"
-        for name, value in wanted.items()
-        if name in config and config[name] != value
+    return [
+        f"{name}={layer.config[name]!r}"
+        for name, value in WANTED.items()
+        if layer.config.get(name, value) not in (value, True)
     ]
-    if config.get("recurrent_dropout"):
-        reasons.append(f"recurrent_dropout={config['recurrent_dropout']}")
-    if config.get("unroll"):
-        reasons.append(UNROLL)
-    if config.get("use_cudnn") is False:
-        reasons.append("use_cudnn=False")
-    return reasons
 
 
 LONG_TRACING_S = 10.0
@@ -172,34 +152,28 @@ class RnnUnroll(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find unrolled layers that miss cuDNN for it, or make the start too long."""
         layers = [layer for layer in evidence.model.recurrent if layer.config.get("unroll")]
-        kept_off = _on_gpu(evidence) and any(_why_not(layer) == [UNROLL] for layer in layers)
-        traced = evidence.startup.tracing_s if evidence.startup else None
-        long = traced is not None and traced >= LONG_TRACING_S
-        if not layers or not (kept_off or (long and _outweighs(evidence, traced or 0.0))):
+        traced = (evidence.startup.tracing_s if evidence.startup else None) or 0.0
+        long, gpu = traced >= LONG_TRACING_S, _on_gpu(evidence)
+        if not layers or not (gpu or (long and _outweighs(evidence, traced))):
             return None
-        text = f"unroll=True on {', '.join(f'{layer.cls} {_named(layer)}' for layer in layers)}."
-        if kept_off:
-            text += f" It is all that keeps an {' or '.join(CUDNN_LAYERS)} layer from using cuDNN."
-        if long:
-            text += f" Tracing the step took {ms(traced or 0.0)}."
-            if evidence.device.kind != "GPU":
-                text += " Without a GPU the steps themselves may get slower by up to a third."
+        text = f"unroll=True on {', '.join(f'{layer.cls} {layer.name}' for layer in layers)}."
+        text += f" Tracing the step took {ms(traced)}." if long else ""
+        if not gpu:
+            text += " Without a GPU the steps themselves may get slower by up to a third."
         return Cause(
             title="Recurrent layers are unrolled into one copy per time step",
             text=text,
             saves=NOT_BUILT,
-            where=_places(layers),
+            where=tuple(layer.where for layer in layers if layer.where),
             advice="Leave unroll out.",
             snippet=f"keras.layers.{layers[0].cls}(units)",
-            equivalence=Equivalence.NUMERICS if kept_off else Equivalence.EXACT,
+            equivalence=Equivalence.NUMERICS if gpu else Equivalence.EXACT,
         )
 
 
 def _outweighs(evidence: Evidence, tracing_s: float) -> bool:
-    """Whether long tracing is worth slower steps: on a CPU, long against the whole planned run."""
+    """Whether tracing is long against the whole planned run: worth slower steps."""
     loop = evidence.loop
-    if evidence.device.kind == "GPU":
-        return True
     if loop.epochs is None or loop.epoch_steps is None:
         return False
     steps_s = loop.epochs * loop.epoch_steps * evidence.times.real

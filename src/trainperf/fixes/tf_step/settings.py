@@ -36,6 +36,10 @@ COMPILE = Callee(defaults={"jit_compile": "auto", "run_eagerly": False, "steps_p
 """Their values where `compile` is not given them (Keras 3)."""
 
 
+REFUSALS = ("do not support XLA", "determinis")
+"""Words of the reasons for which Keras refuses XLA whatever `compile` says."""
+
+
 def _compile_seen(evidence: Evidence) -> dict[str, Any]:
     """What a finding's data must hold for an argument to be set where it came from."""
     model = evidence.model
@@ -90,17 +94,18 @@ class KerasJitCompile(Fix):
         compiler = "torch.compile" if evidence.framework.name == "torch" else "XLA"
         step = "step" if evidence.framework.on_other_backend else "compiled step"
         said = probe_said(evidence, "jit_compile", f"Compiled with {compiler}, the same step")
-        refused = bool(model.jit_blocking_layers) or "determinis" in model.jit_blocker.lower()
+        refused = any(word in model.jit_blocker for word in REFUSALS)
         where = model.compile_where
-        advice, snippet = _use_xla(model, refused)
         return Cause(
             title=f"{compiler} is off{_why_off(model)}",
             text=f"Keras runs the {step} without {compiler}, each operation as a kernel of its "
             f"own.{said}{earned if said else ''}",
             saves=Saving(PROBED, probe="jit_compile"),
             where=(where,) if where else (),
-            advice=advice,
-            snippet=snippet,
+            advice="Take away what Keras refuses XLA for, and set jit_compile=True."
+            if refused
+            else "Set jit_compile=True in compile.",
+            snippet="model.compile(..., jit_compile=True)",
             rewritable=where is not None and where.exact and not refused,
             data=data,
         )
@@ -111,20 +116,6 @@ def _why_off(model: ModelFacts) -> str:
         place = f" ({at(model.compile_where)})" if model.compile_where else ""
         return f": compile was given jit_compile=False{place}"
     return f": {model.jit_blocker}" if model.jit_blocker else ""
-
-
-def _use_xla(model: ModelFacts, refused: bool) -> tuple[str, str]:
-    """Say what to do, in words and in code."""
-    snippet = "model.compile(..., jit_compile=True)"
-    if model.jit_blocking_layers:
-        advice = (
-            f"Keras refuses XLA because of {', '.join(model.jit_blocking_layers)}. Build those of "
-            "LSTM and GRU with use_cudnn=False, then set jit_compile=True."
-        )
-        return advice, f"keras.layers.LSTM(..., use_cudnn=False)\n{snippet}"
-    if refused:
-        return "Turn op determinism off, which excludes XLA, and set jit_compile=True.", snippet
-    return "Set jit_compile=True in compile.", snippet
 
 
 class KerasRunEagerly(Fix):
@@ -319,16 +310,11 @@ def _more_seldom(acting: list[CallbackCost], steps: int) -> str:
 WHAT = {
     "numerics": "Each result of each operation is searched for NaN and infinity, in the graph "
     "as well.",
-    "dump": "Each tensor, or a digest of it, is written to disk.",
-    "eager_input": "tf.data runs its functions in Python, operation by operation, one element "
-    "after the other.",
     "deterministic": "The fastest kernels of a GPU are ruled out, XLA is not chosen by itself, "
     "and a `map` that draws random numbers runs on one core.",
 }
 CALLS = {
     "numerics": "tf.debugging.enable_check_numerics()",
-    "dump": "tf.debugging.experimental.enable_dump_debug_info(...)",
-    "eager_input": "tf.data.experimental.enable_debug_mode()",
     "deterministic": "tf.config.experimental.enable_op_determinism()",
 }
 
@@ -337,9 +323,8 @@ class TfDebugModes(Fix):
     """Turn TensorFlow's debug modes off.
 
     ## Why it is slow
-    `enable_check_numerics` adds a check to every operation, `enable_dump_debug_info` writes
-    tensors to disk, `tf.data`'s debug mode runs the input in Python, `enable_op_determinism`
-    leaves out the fastest kernels of a GPU, parallel `map`s that draw random numbers, and XLA.
+    `enable_check_numerics` adds a check to every operation, `enable_op_determinism` leaves out the
+    fastest kernels of a GPU, parallel `map`s that draw random numbers, and XLA.
 
     ## What changes
     The call that turned the mode on is taken out. Without determinism, two runs on a GPU differ
@@ -389,7 +374,7 @@ class TfDebugModes(Fix):
 
 def _waited_for(evidence: Evidence, mode: str) -> bool:
     """Whether what a mode slows down is a part of the step worth looking at."""
-    if mode == "eager_input" or (mode == "deterministic" and evidence.device.kind != "GPU"):
+    if mode == "deterministic" and evidence.device.kind != "GPU":
         return not is_taken(evidence.times.resident_) or evidence.input_bound
     return step_may_matter(evidence)
 

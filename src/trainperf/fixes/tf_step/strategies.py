@@ -11,7 +11,7 @@ from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.ranks._exchange import (
     WORTH_CHANGING,
     exchange_said,
-    exchange_share,
+    exchange_seconds,
 )
 from trainperf.fixes.rows import Callee
 from trainperf.model import Equivalence, Evidence, Finding
@@ -44,7 +44,10 @@ class TfStrategyBatch(Fix):
         found, batch = evidence.strategy, evidence.loop.batch_size
         if found is None or found.replicas < 2 or evidence.input_bound:
             return None
-        share, where = exchange_share(evidence), found.batch_where or evidence.loop.where
+        share, where = (
+            exchange_seconds(evidence) / evidence.times.real,
+            found.batch_where or evidence.loop.where,
+        )
         return Cause(
             title=f"Each replica's part of the batch is small: {percent(share)} of a step is "
             "exchange",

@@ -118,18 +118,17 @@ def _computes(line: Line) -> bool:
 
 def _runs(line: Line, callback: CallbackCost, evidence: Evidence) -> bool:
     """Whether a method of the callback's is where a line stands, or among what calls it."""
-    heads = [head for one in evidence.callbacks for head in _heads(one)]
+    heads = [(head, cost) for cost in evidence.callbacks for head in _heads(cost)]
 
     def within(place: Site) -> bool:
         above = [
-            head
-            for head in heads
+            (head.line, cost)
+            for head, cost in heads
             if head.file == place.file
             and head.function == place.function.rpartition(".")[2]
             and head.line <= place.line
         ]
-        last = max(above, key=lambda head: head.line, default=None)
-        return last is not None and last in _heads(callback)
+        return bool(above) and max(above, key=lambda pair: pair[0])[1] is callback
 
     return any(map(within, (line.where, *line.callers)))
 

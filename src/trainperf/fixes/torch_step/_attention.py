@@ -1,7 +1,7 @@
 """Attention that is written out, read backwards from the product of weights and values.
 
-It is read in the shapes people write: those of nanoGPT, minGPT and BERT, a function of queries,
-keys and values, einsum.
+It is read in the shapes people write: those of nanoGPT, minGPT and BERT, the function of the
+annotated Transformer, einsum.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ SHAPED = ("bool", "to", "view", "unsqueeze", "float", "contiguous", "type", "res
 """Methods after which a triangle is one still."""
 
 KINDS = {ast.Mult: "times", ast.Div: "over", ast.Add: "plus"}
+
+ONES = r"torch\.ones\(\(?([\w.]+), \1\)?(?:, [^()]*)?\)"
+PART = r"(?:\[(?:.*, )?:([\w.]+), :\2\])?"
+LOWER = re.compile(rf"torch\.tril\({ONES}\){PART} == 0")
+UPPER = re.compile(rf"torch\.triu\({ONES}, (?:diagonal=)?1\){PART}")
+"""Triangles of ones, or the part of one that begins at its corner, as they are spelled."""
 
 CONTINUES = re.compile(r"cache|past|\bcat\b|concat")
 """Stands in functions that may put keys of earlier calls before those of this one."""
@@ -61,15 +67,11 @@ def operation(node: ast.AST) -> Operation | None:
 
 @dataclass(frozen=True)
 class Product:
-    """A product of two tensors; of an einsum, the dimensions of both and of the result.
-
-    `flat` where it tells that they have three dimensions.
-    """
+    """A product of two tensors; of an einsum, the dimensions of both and of the result."""
 
     left: ast.expr
     right: ast.expr
     dimensions: tuple[str, ...] = ()
-    flat: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,18 +83,15 @@ class Operand:
 
 
 def product(node: ast.AST) -> Product | None:
-    """Read `a @ b`, `torch.matmul(a, b)`, `a.bmm(b)`, an einsum; None for anything else."""
+    """Read `a @ b`, `torch.matmul(a, b)`, an einsum; None for anything else."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return Product(node.left, node.right, flat=_is_turned(node.right, (1, 2)))
+        return Product(node.left, node.right)
     found = operation(node)
-    if found is None or found.name not in ("matmul", "bmm", "einsum"):
+    if found is None or found.name not in ("matmul", "einsum"):
         return None
     if found.name == "einsum":
         return _einsum(found)
-    other = found.argument(0, "other") or found.argument(0, "mat2")
-    if other is None:
-        return None
-    return Product(found.of, other, flat=found.name == "bmm" or _is_turned(other, (1, 2)))
+    return Product(found.of, found.args[0]) if found.args else None
 
 
 def _einsum(found: Operation) -> Product | None:
@@ -110,24 +109,15 @@ def query_and_key(found: Product) -> tuple[Operand, Operand]:
     left, right = found.left, found.right
     if not found.dimensions:
         turned = operation(right)
-        if isinstance(right, ast.Attribute) and right.attr == "mT":
-            return Operand(left), Operand(right.value)
-        if turned is not None and _is_turned(right, (-2, -1), (2, 3), (1, 2)):
+        places = [ast.unparse(place) for place in turned.args] if turned is not None else []
+        pair = sorted(places) in (["-1", "-2"], ["2", "3"])
+        if turned is not None and turned.name == "transpose" and pair:
             return Operand(left), Operand(turned.of)
         return Operand(left), Operand(right, ".transpose(-2, -1)")
     one, other, scores = found.dimensions
     summed = "".join(name for name in one if name in other and name not in scores)
     asked, known = scores[:-1] + summed, scores[:-2] + scores[-1] + summed
     return Operand(left, _moved(one, asked)), Operand(right, _moved(other, known))
-
-
-def _is_turned(node: ast.expr, *places: tuple[int, int]) -> bool:
-    """Whether a tensor is `k.transpose(…)` of one of some pairs of dimensions."""
-    found = operation(node)
-    if found is None or found.name not in ("transpose", "swapaxes", "swapdims"):
-        return False
-    given = sorted(ast.unparse(place) for place in found.args)
-    return any(given == sorted(map(str, pair)) for pair in places)
 
 
 def value_and_result(found: Product) -> tuple[Operand, str]:
@@ -173,7 +163,6 @@ class Chain:
     """
 
     product: Product
-    flat: bool
     steps: tuple[Step, ...] = ()
     soft: bool = False
     dropped: tuple[str, str] | None = None
@@ -232,7 +221,7 @@ class Reading:
         """
         made = product(node)
         if made is not None:
-            return Chain(made, made.flat or self._is_flat(made.left))
+            return Chain(made)
         if isinstance(node, ast.Name):
             return self._named(node.id, self.statement(node))
         kind = KINDS.get(type(node.op)) if isinstance(node, ast.BinOp) else None
@@ -255,18 +244,8 @@ class Reading:
             if statement.orelse or len(inside) != 1:
                 return None
             doing, test = inside[0], statement.test
-        value, kind = _value(doing, name), None
-        if isinstance(doing, ast.AugAssign):
-            kind = KINDS.get(type(doing.op))
-        if value is not None:
-            found = self.chain(value)
-        elif isinstance(doing, ast.AugAssign) and kind is not None:  # scores *= scale
-            found = self._named(name, doing)
-            found = found and found.then(Step(kind, doing.value))
-        elif isinstance(doing, ast.Expr):  # scores.masked_fill_(mask, value)
-            found = self.chain(doing.value)
-        else:
-            return None
+        value = _value(doing, name)
+        found = None if value is None else self.chain(value)
         if found is not None and test is not None:
             found = _under(self._named(name, statement), found, test)
         if found is None:
@@ -310,27 +289,9 @@ class Reading:
         if chain is None:
             return None
         last = "" if dim is None else ast.unparse(dim)
-        if chain.soft or last not in ("-1", "2" if chain.flat else "3"):
+        if chain.soft or last not in ("-1", "3"):
             raise CannotRewrite("the softmax is not over the last dimension, as far as is seen")
         return replace(chain, soft=True)
-
-    def _is_flat(self, node: ast.expr) -> bool:
-        """Whether `x`, or a linear layer of it, has the dimensions of `B, T, C = x.shape`."""
-        layer = self._attribute(node.func) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and isinstance(layer, ast.Call) and called(layer) == "Linear":
-            return self._is_flat(node.args[0])
-        if not isinstance(node, ast.Name):
-            return False
-        held = self._held(node)
-        if held is not None:
-            return self._is_flat(held)
-        return any(
-            isinstance(each, ast.Assign)
-            and ast.unparse(each.value) in (f"{node.id}.shape", f"{node.id}.size()")
-            and isinstance(each.targets[0], ast.Tuple)
-            and len(each.targets[0].elts) == 3
-            for each in ast.walk(self.function)
-        )
 
     # ---------------------------------------------------------------------- what is held
 
@@ -388,50 +349,23 @@ class Reading:
             return False
         if any(CONTINUES.search(ast.unparse(statement)) for statement in self.function.body):
             return False
-        node = step.value
-        node = (self._held(node) or node) if isinstance(node, ast.Name) else node
-        made, half = operation(node), "tril"
-        if isinstance(node, ast.Compare) and ast.unparse(node).endswith(" == 0"):
-            node = node.left
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-            node = node.operand
-        elif made is not None and made.name == "logical_not":
-            node = made.of
-        else:
-            half = "triu"
-        return self._is_triangle(node, half)
+        mask = self._spelled(step.value)
+        return (LOWER.fullmatch(mask) or UPPER.fullmatch(mask)) is not None
 
-    def _is_triangle(self, node: ast.expr, half: str, sides: tuple[str, ...] = ()) -> bool:
-        """Whether a mask is 1 in one half of a square, "tril" with the diagonal or "triu" without.
-
-        `sides` are those of the part of it that is taken.
-        """
+    def _spelled(self, node: ast.expr) -> str:
+        """The text of a mask, with what names and buffers hold in their places."""
         held = self._held(node) if isinstance(node, ast.Name) else self._attribute(node)
-        if held is not None:
-            return self._is_triangle(held, half, sides)
-        if isinstance(node, ast.Subscript):
-            return self._is_triangle(node.value, half, sides or _sides(node.slice))
         made = operation(node)
-        if made is not None and made.name in SHAPED:
-            return self._is_triangle(made.of, half, sides)
-        if made is None or made.name != half:
-            return False
-        diagonal, ones = made.argument(0, "diagonal"), operation(made.of)
-        if ("0" if diagonal is None else ast.unparse(diagonal)) != ("1" if half == "triu" else "0"):
-            return False
-        if ones is None or ones.name != "ones":
-            return False
-        if not sides:
-            given = ones.of.elts if isinstance(ones.of, ast.Tuple) else [ones.of, *ones.args]
-            sides = tuple(ast.unparse(size) for size in given[-2:])
-        return sides[0] == sides[-1] != ""
-
-
-def _sides(index: ast.expr) -> tuple[str, ...]:
-    """The sides of `mask[:, :, :T, :T]`, ("",) where it is no part that begins at a corner."""
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    ends = [part.upper for part in parts[-2:] if isinstance(part, ast.Slice) and not part.lower]
-    return tuple(ast.unparse(end) for end in ends if end) if len(ends) == 2 else ("",)
+        if held is not None:
+            return self._spelled(held)
+        if isinstance(node, ast.Subscript):
+            part = ast.unparse(node).removeprefix(ast.unparse(node.value))
+            return f"{self._spelled(node.value)}{part}"
+        if isinstance(node, ast.Compare) and ast.unparse(node).endswith(" == 0"):
+            return f"{self._spelled(node.left)} == 0"
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+            return f"{self._spelled(node.operand)} == 0"
+        return self._spelled(made.of) if made and made.name in SHAPED else ast.unparse(node)
 
 
 def _under(before: Chain | None, found: Chain, test: ast.expr) -> Chain | None:

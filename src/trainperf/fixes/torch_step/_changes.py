@@ -1,7 +1,4 @@
-"""Statements of a PyTorch script that only look on: what they change, and how they are made rarer.
-
-They may be looked at less often, or moved to where what they give is read.
-"""
+"""Statements that only look on: what they change, and how they are made rarer."""
 
 from __future__ import annotations
 
@@ -12,14 +9,13 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _source as source
 from trainperf.model import Site
 from trainperf.rewrite import Script
-from trainperf.source.effects import Effect, effects, first
+from trainperf.source.effects import Effect, effects
 from trainperf.source.iterations import outside, stored
 from trainperf.source.module import Module
 from trainperf.source.statements import (
     Function,
     assigned,
     called,
-    names_in,
     walk,
 )
 
@@ -62,57 +58,6 @@ def log_seldom(script: Script, site: Site, anchor: Site, every: int) -> None:
     for call in calls:
         begins = script.site_of(anchor, _first_expression(first) if first is not None else call)
         script.wrap_statements(begins, script.site_of(anchor, call), f"if {step} % {every} == 0:")
-
-
-def sink(script: Script, site: Site, anchor: Site) -> None:
-    """Move `x = observe(…)` of the loop at `anchor` into the `if` behind it that alone reads `x`.
-
-    `observe` is the function that `site` stands in. Raises `CannotRewrite` where it does more than
-    observe, or where more than that `if` needs its result as it was.
-    """
-    module, function = script.source(site.file).module, source.function_around(script, site)
-    if function is None:
-        raise CannotRewrite("no function of its own does the work")
-    if drawn := first(effects(module, function.body), "draws"):
-        raise CannotRewrite(f"{function.name} may draw random numbers: {drawn.text}")
-    if more := changes(module, function.body):
-        raise CannotRewrite(f"it does more than observe: {more}")
-    loop = source.innermost_loop(script, anchor)
-    calls = [node for node in walk(loop.body) if isinstance(node, ast.Call)]
-    calls = [call for call in calls if called(call) == function.name]
-    made = [
-        (block, statement)
-        for block in _blocks(loop.body)
-        for statement in block
-        if isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and len(statement.targets) == 1
-        and [statement.value] == calls
-    ]
-    if not made:
-        raise CannotRewrite(f"no statement of the loop keeps what {function.name} gives")
-    block, statement = made[0]
-    branch = _reader(module, _owner(script, anchor, loop), block, statement)
-    text = script.source(anchor.file)
-    start, end = text.span(statement)
-    comment = text.comment_after(end)
-    moved = text.text[start : end if comment is None else comment[1]]
-    script.insert_before(script.site_of(anchor, _first_expression(branch.body[0])), moved)
-    script.remove_statement(script.site_of(anchor, statement.value))
-
-
-def _reader(module: Module, around: Block, block: Block, statement: ast.Assign) -> ast.If:
-    """The `if` of the same block whose body alone reads what the statement makes."""
-    target, index = statement.targets[0], block.index(statement)
-    reads = {node for node in walk(around) if isinstance(node, ast.Name)}
-    reads = {node for node in reads if node.id == ast.unparse(target)} - {target}
-    for place, branch in enumerate(block[index + 1 :], index + 1):
-        if not isinstance(branch, ast.If) or not reads <= set(walk(branch.body)):
-            continue
-        between = block[index + 1 : place]
-        if not changes(module, between) and not stored(between) & names_in(statement):
-            return branch
-    raise CannotRewrite("more than what is done in some of the steps reads it")
 
 
 def _counted(script: Script, loop: source.Loop, near: Site) -> str:

@@ -35,7 +35,7 @@ WRITERS = frozenset({
 COUNTS = ("tqdm.update",)
 """Calls that count the steps of a bar: fewer of them would show a wrong count."""
 
-SELDOM, DETACH, SINK = "seldom", "detach", "sink"
+SELDOM, DETACH = "seldom", "detach"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sums, counts and lists of losses that stay on the device until they are read."""
+"""Sums and counts that stay on the device until they are read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import WRITERS
 from trainperf.model import Site
 from trainperf.rewrite import Script
-from trainperf.source.iterations import outside, read_outside, stored
+from trainperf.source.iterations import outside, read_outside
 from trainperf.source.module import Module
 from trainperf.source.statements import called, last_name, walk
 
@@ -22,60 +22,39 @@ OF_TENSORS = ("len", "max", "min", "sum")
 def kept_on_device(script: Script, site: Site, every: int | None = None) -> None:
     """Have what `site` reads of the device read where it is used, not in each step.
 
-    `total += loss.item()` adds up tensors then, as does a count of hits; `losses.append(…)`
-    collects them. Behind the loop they become numbers. With `every`, a call that only shows the
-    sum in each step does so every so many. Raises `CannotRewrite` where it is read in every step
-    all the same.
+    `total += loss.item()` adds up tensors then, as does a count of hits; behind the loop they
+    become numbers. With `every`, a call that only shows the sum in each step does so every so
+    many. Raises `CannotRewrite` where it is read in every step all the same.
     """
     call, module = script.source(site.file).expression(site), script.source(site.file).module
-    read = _read_by(call)
+    func = call.func if isinstance(call, ast.Call) and not call.args else None
+    read = func.value if isinstance(func, ast.Attribute) and func.attr == "item" else None
     loss = read is not None and "loss" in last_name(read).lower()
     if read is None or not (loss or _counts(read)):
         raise CannotRewrite("what is read is neither a loss nor a count of hits")
     statement, loop = script.around(site)[-1], source.innermost_loop(script, site)
-    listed = _list_of(statement, call) if loss else ""
     scope = source.function_around(script, site) or script.module(site.file)
-    if listed:
-        _check_unchanged(loop, ast.unparse(read), listed)
-        _check_list(module, statement, loop)
-        names = {listed: statement}
-    else:
-        names = _sums(loop, statement, call)
-        _check_own(scope, names)
+    names = _sums(loop, statement, call)
+    _check_own(scope, names)
     number = "float({})" if loss else "int({})"
-    receiver = script.expression(script.receiver(site))
     wrapped = []
     for use in _uses(module, loop, names):
-        found = _as_numbers(module, use) if listed else (use, number)
-        if found is None:
-            continue
         if _in_every_step(module, use, loop):
-            if every is None or listed:
+            if every is None:
                 raise CannotRewrite(f"{use.id} is read in every step, in line {use.lineno}")
             _show_seldom(script, site, use, every)
         if not _text_around(module, use):
-            wrapped.append(found)
-    tensor = "" if not loss else ".detach()" if listed else ".detach().float()"
-    script.replace_call(site, receiver + tensor)
-    for node, template in wrapped:
-        script.wrap_call(script.site_of(site, node), template)
+            wrapped.append(use)
+    receiver = script.expression(script.receiver(site))
+    script.replace_call(site, f"{receiver}.detach().float()" if loss else receiver)
+    for use in wrapped:
+        script.wrap_call(script.site_of(site, use), number)
     behind = Site(site.file, loop.lineno, site.function)
-    if listed:  # it may have other names
-        script.insert_after(behind, f"{listed}[:] = [float(each) for each in {listed}]")
-        return
     for name in sorted(read_outside([scope], [loop]) & names.keys()):
         script.insert_after(behind, f"{name} = {number.format(name)}")
 
 
 # ------------------------------------------------------------------------ what is read
-
-
-def _read_by(call: ast.expr) -> ast.expr | None:
-    """`x` of `x.item()`."""
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return None
-    plain = call.func.attr == "item" and not call.args and not call.keywords
-    return call.func.value if plain else None
 
 
 def _counts(summed: ast.expr) -> bool:
@@ -177,31 +156,6 @@ def _show_seldom(script: Script, site: Site, use: ast.Name, every: int) -> None:
     log_seldom(script, script.site_of(site, shown), site, every)
 
 
-# --------------------------------------------------------------------- lists of losses
-
-
-def _list_of(statement: ast.stmt, call: ast.expr) -> str:
-    """The list of `losses.append(call)`, '' for another statement."""
-    added = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(added, ast.Call) or added.args != [call] or called(added) != "append":
-        return ""
-    held = added.func.value if isinstance(added.func, ast.Attribute) else None
-    return held.id if isinstance(held, ast.Name) else ""
-
-
-def _check_list(module: Module, statement: ast.stmt, loop: source.Loop) -> None:
-    """Refuse what is not seen to be a list before the loop: what follows that no trial runs."""
-    held = next(node for node in ast.walk(statement) if isinstance(node, ast.Name))
-    before = [
-        binding.value
-        for binding in module.bindings(held) or ()
-        if getattr(binding.node, "lineno", 0) < loop.lineno
-    ]
-    lists = (isinstance(one, ast.List) or (one and ast.unparse(one) == "list()") for one in before)
-    if not before or not all(lists):
-        raise CannotRewrite(f"{held.id} is not seen to be a list")
-
-
 def _check_own(scope: ast.AST, names: Collection[str]) -> None:
     """Refuse a sum that is read elsewhere as well: there it would stay a tensor."""
     for node in ast.walk(scope):
@@ -210,28 +164,3 @@ def _check_own(scope: ast.AST, names: Collection[str]) -> None:
         inner = node is not scope and isinstance(node, ast.FunctionDef | ast.Lambda)
         if inner and any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node)):
             raise CannotRewrite("a sum is read in a function of its own")
-
-
-def _check_unchanged(loop: source.Loop, read: str, listed: str) -> None:
-    """Refuse a tensor that is changed in place, and a list that becomes something else."""
-    if listed in stored(loop.body):
-        raise CannotRewrite(f"{listed} becomes something else in the loop")
-    for node in ast.walk(loop):
-        changed: ast.expr | None = node.target if isinstance(node, ast.AugAssign) else None
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            changed = node.func.value if node.func.attr.endswith("_") else None  # loss.div_(2)
-        if changed is not None and ast.unparse(changed) == read:
-            raise CannotRewrite(f"{read} is changed in line {changed.lineno}")
-
-
-def _as_numbers(module: Module, use: ast.Name) -> tuple[ast.expr, str] | None:
-    """What of a read of a list of tensors is made numbers, and how.
-
-    None where its items are not read: appending, its length.
-    """
-    above = module.parent(use)
-    if isinstance(above, ast.Attribute) or (isinstance(above, ast.Call) and called(above) == "len"):
-        return None
-    if isinstance(above, ast.Subscript) and not isinstance(above.slice, ast.Slice):
-        return (above, "float({})") if isinstance(above.ctx, ast.Load) else None
-    return use, "[float(each) for each in {}]"

@@ -29,7 +29,7 @@ from trainperf.source.statements import assigned, last_name, names_in
 MOST_NAMED = 3
 
 WIDTH = 100
-"""Columns from which the call goes over several lines."""
+"""Columns from which each argument of the call has a line."""
 
 ATOM = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
 
@@ -180,7 +180,7 @@ def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) 
     typed = next((o.node for o in operands if isinstance(o.node, ast.Name)), operands[0].node)
     torch = script.module_name(site.file, "torch", site)
     mask = _mask(reading, chain.steps, f"{reading.text(typed)}.dtype", torch)
-    arguments = [_operand(reading, operand, chain.flat) for operand in operands]
+    arguments = [_operand(reading, operand) for operand in operands]
     arguments += [mask] if mask else []
     if chain.dropped is not None:
         probability, when = chain.dropped
@@ -190,7 +190,7 @@ def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) 
     if own is None or (own[1] or own[2]) not in [reading.text(o.node) for o in operands[:2]]:
         arguments.append(f"scale={scale}")
     head = f"{_functional(script, reading, site)}.scaled_dot_product_attention"
-    text = _written(reading, found, head, arguments, ".squeeze(0)" if chain.flat else "")
+    text = _written(reading, found, head, arguments)
     _check_names(reading, found, names_in(ast.parse(text)))
     starts = [source.span(statement)[0] for statement in set(chain.used)]
     script.remove_statements(
@@ -202,51 +202,30 @@ def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) 
     script.replace_call(source.site(found.product, site), text, brackets=True)
 
 
-def _operand(reading: Reading, operand: Operand, flat: bool) -> str:
+def _operand(reading: Reading, operand: Operand) -> str:
     text = reading.text(operand.node)
-    moved = operand.moved + (".unsqueeze(0)" if flat else "")  # fast kernels want four dimensions
-    return text if not moved else f"{_in_brackets(text)}{moved}"
+    return f"{_in_brackets(text)}{operand.moved}" if operand.moved else text
 
 
 def _mask(reading: Reading, steps: tuple[Step, ...], dtype: str, torch: str) -> str:
-    """The argument for what is hidden and added, such as `is_causal=True`; '' for none."""
+    """The argument for what is hidden or added, such as `is_causal=True`; '' for none."""
     masks = [step for step in steps if step.kind in ("hide", "plus")]
-    if len(masks) == 1 and reading.hides_later(masks[0]):
-        return "is_causal=True"
-    tests = [step.test for step in masks if step.test is not None]
-    if not masks or len(tests) > 1:
-        if tests:
-            raise CannotRewrite("its masks stand under several conditions")
+    if not masks:
         return ""
-    text = _joined(reading, masks, dtype, torch)
-    if tests:
-        always = [step for step in masks if step.test is None]
-        other = _joined(reading, always, dtype, torch) if always else "None"
-        text = f"{text} if {reading.text(tests[0])} else {other}"
-    return f"attn_mask={text}"
-
-
-def _joined(reading: Reading, steps: list[Step], dtype: str, torch: str) -> str:
-    """One mask of several: what may be seen, where -inf hides the rest, else what is added."""
-    fills = [reading.text(step.fill) if step.fill else "" for step in steps]
-    if len(steps) == 1 and INFINITE.fullmatch(fills[0]):
-        return _seen(reading, steps[0].value)
-    terms = [
-        f"{torch}.where({reading.text(step.value)}, {fill}, 0.0)"
-        if fill
-        else reading.text(step.value)
-        for step, fill in zip(steps, fills, strict=True)
-    ]
-    return f"{_in_brackets(' + '.join(terms))}.to({dtype})"
-
-
-def _seen(reading: Reading, hidden: ast.expr) -> str:
-    """A condition that is true where a score counts."""
-    if isinstance(hidden, ast.UnaryOp) and isinstance(hidden.op, ast.Invert):
-        return reading.text(hidden.operand)
-    if isinstance(hidden, ast.Compare) and isinstance(hidden.ops[0], ast.Eq):
-        return f"{reading.text(hidden.left)} != {reading.text(hidden.comparators[0])}"
-    return f"~{_in_brackets(reading.text(hidden))}"
+    if len(masks) > 1:
+        raise CannotRewrite("it has more than one mask")
+    (step,) = masks
+    if reading.hides_later(step):
+        return "is_causal=True"
+    value = reading.text(step.value)
+    fill = "" if step.fill is None else reading.text(step.fill)
+    if INFINITE.fullmatch(fill):
+        text = f"~{_in_brackets(value)}"
+    elif fill:
+        text = f"{torch}.where({value}, {fill}, 0.0).to({dtype})"
+    else:
+        text = f"{_in_brackets(value)}.to({dtype})"
+    return f"attn_mask={text}{f' if {reading.text(step.test)} else None' if step.test else ''}"
 
 
 def _scale(reading: Reading, steps: tuple[Step, ...]) -> str:
@@ -277,19 +256,17 @@ def _functional(script: Script, reading: Reading, site: Site) -> str:
     return script.module_name(site.file, "torch", site) + ".nn.functional"
 
 
-def _written(reading: Reading, found: Attention, head: str, arguments: list[str], end: str) -> str:
-    """The call on one line where that has room, else on three, or with one for each argument."""
-    source, tail, line = reading.source, f"{end}{found.moved}", ", ".join(arguments)
+def _written(reading: Reading, found: Attention, head: str, arguments: list[str]) -> str:
+    """The call on one line where that has room, else with a line for each argument."""
+    source = reading.source
     start, stop = source.span(found.product)
-    text = f"{head}({line}){tail}"
+    text = f"{head}({', '.join(arguments)}){found.moved}"
     if start - source.line_start(start) + len(text) + source.line_end(stop) - stop <= WIDTH:
         return text
     first = source.span(reading.statement(found.product))[0]
     margin = source.newline + source.text[source.line_start(first) : first]
-    inner = f"{margin}    "
-    if len(inner) + len(line) > WIDTH:
-        line = f",{inner}".join(arguments) + ","
-    return f"{head}({inner}{line}{margin}){tail}"
+    lines = "".join(f"{margin}    {argument}," for argument in arguments)
+    return f"{head}({lines}{margin}){found.moved}"
 
 
 def _check_names(reading: Reading, found: Attention, kept: set[str]) -> None:
@@ -318,7 +295,7 @@ class TorchAttentionUnfused(Fix):
 
     ## What changes
     What keeps the kernel off: a mask of another form, dropout elsewhere, another order in memory.
-    Tensors of three dimensions get a fourth one for the call: that is edited.
+    Tensors of three dimensions get a fourth one for the call.
 
     ## When not to
     Where what keeps it off is what the model is about, as a learned bias for each pair.
@@ -328,6 +305,7 @@ class TorchAttentionUnfused(Fix):
     usual = 1.3
     equivalence = Equivalence.NUMERICS
     framework = "torch"
+    without_edit = "what keeps the kernel off may be what the model is about"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find lines whose attention PyTorch said to compute without a fused kernel."""
@@ -353,32 +331,7 @@ class TorchAttentionUnfused(Fix):
             where=tuple(line.where for line in found),
             advice=" ".join(ADVICE[part] for part in why),
             snippet="out = F.scaled_dot_product_attention(query, key, value)  # no mask or dropout",
-            rewritable=all(line.looks and line.looks.unfused == "dimensions" for line in found),
         )
-
-    def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give tensors of three dimensions a batch of one, and take it off the result."""
-        for site in finding.where:
-            calls = [
-                node
-                for node in ast.walk(script.module(site.file))
-                if isinstance(node, ast.Call)
-                and last_name(node.func) == "scaled_dot_product_attention"
-                and node.lineno <= site.line <= (node.end_lineno or node.lineno)
-            ]
-            if len(calls) != 1:
-                raise CannotRewrite(f"{len(calls)} calls of attention stand in line {site.line}")
-            call, place = calls[0], script.site_of(site, calls[0])
-            named = {keyword.arg: keyword.value for keyword in call.keywords}
-            for number, name in enumerate(("query", "key", "value")):
-                node = call.args[number] if number < len(call.args) else named.get(name)
-                if node is None or isinstance(node, ast.Starred):
-                    raise CannotRewrite(f"the call does not write out its {name}")
-                plain = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
-                where = number if number < len(call.args) else name
-                template = "{}.unsqueeze(0)" if plain else "({}).unsqueeze(0)"
-                script.wrap_argument(place, where, template)
-            script.append_call(place, ".squeeze(0)")
 
 
 class TorchEagerAttention(Fix):

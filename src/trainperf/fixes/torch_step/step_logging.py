@@ -19,12 +19,11 @@ from trainperf.fixes.common.words import (
     refusal,
     worth_counted,
 )
-from trainperf.fixes.torch_step._changes import log_seldom, sink
+from trainperf.fixes.torch_step._changes import log_seldom
 from trainperf.fixes.torch_step._lookers import (
     DETACH,
     EACH_STEP,
     SELDOM,
-    SINK,
     Work,
     called_logs,
     gap_seconds,
@@ -56,8 +55,7 @@ class TorchStepLogging(Fix):
     The statement that logs stands under `if step % 50 == 0:`; training computes the
     same, the log has fewer lines. `total += loss.item()` becomes
     `total += loss.detach().float()`: the sum stays on the device and is read where it
-    is used, with the rounding of float32. Counts of hits, and lists of losses, likewise.
-    What is computed in each step and looked at under an `if` goes there: the log stays as it is.
+    is used, with the rounding of float32. Counts of hits likewise.
 
     ## When not to
     - A log that steers the training (early stopping, schedules) or keeps averages: no
@@ -119,14 +117,10 @@ class TorchStepLogging(Fix):
         )
 
     def as_written(self, script: Script, finding: Finding) -> Finding:
-        """Move what only some steps look at to where it is looked at: training and log stay."""
+        """Say so where what only looks on cannot be told from what the training needs."""
         edits = finding.data.get("edits", [])
         loop = finding.where[finding.data["loop"]] if edits else None
-        seen = [
-            SINK if edit == SELDOM and loop is not None and _sinks(script, site, loop) else edit
-            for site, edit in zip(finding.where, edits, strict=False)
-        ]
-        for site, edit in zip(finding.where, seen, strict=False):
+        for site, edit in zip(finding.where, edits, strict=False):
             if edit != SELDOM or loop is None:
                 continue
             if refusal(script, partial(log_seldom, site=site, anchor=loop, every=EVERY)):
@@ -136,14 +130,7 @@ class TorchStepLogging(Fix):
                     advice=f"{advice}training needs in each, without `.item()`.",
                     snippet="",
                 )
-        if SELDOM in seen or SINK not in seen:
-            return finding
-        return replace(
-            finding,
-            equivalence=Equivalence.NUMERICS if DETACH in seen else Equivalence.EXACT,
-            advice="Compute it in the steps that look at it.",
-            data={**finding.data, "edits": seen},
-        )
+        return finding
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put what logs under an `if`, and leave sums of losses on the device.
@@ -155,17 +142,12 @@ class TorchStepLogging(Fix):
         edits = finding.data["edits"]
         every = EVERY if SELDOM in edits else None
         make: dict[str, Callable[[Site], Edit]] = {
-            SINK: lambda site: partial(sink, site=site, anchor=loop),
             DETACH: lambda site: partial(kept_on_device, site=site, every=every),
             SELDOM: lambda site: partial(log_seldom, site=site, anchor=loop, every=EVERY),
         }
         make_those_that_can_be(
             script, (make[edit](site) for site, edit in zip(places, edits, strict=True))
         )
-
-
-def _sinks(script: Script, site: Site, loop: Site) -> bool:
-    return refusal(script, partial(sink, site=site, anchor=loop)) is None
 
 
 def _bound(evidence: Evidence, seconds: float) -> float:

@@ -46,8 +46,8 @@ class Loader:
     this place while observed, `item` is the head of the user's `__getitem__` or
     `__iter__`. `random` says that making items drew from a global random stream, `repeats` that
     items made a second time were the same, and drew on no generator at all, `shared_state`
-    why worker processes cannot simply take the dataset over (an open file, a lock, what
-    cannot be pickled), "" if nothing stands against it; all None where not looked at.
+    why worker processes cannot simply take the dataset over (an open file, a lock), "" if
+    nothing stands against it; all None where not looked at.
     `item_threads` is how many threads making items used at most in the training process,
     `worker_threads` how many computed in a worker, `init` the head of the user's `worker_init_fn`,
     `length` how long the sequences
@@ -70,7 +70,6 @@ class Loader:
     start_method: str = ""
     shuffled: bool = False
     drop_last: bool = False
-    worker_init: bool = False
     sampler: str = ""
     built: int = 1
     random: bool | None = None

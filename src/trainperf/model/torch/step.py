@@ -113,9 +113,7 @@ class TorchOptimizer:
     `fused` and `foreach` are what was given, None for "let PyTorch choose";
     `can_fuse` says that its class, devices and dtypes allow `fused=True` in this build.
     `tensors` is the number of parameter tensors it updates. `set_to_none` is what
-    `zero_grad` was called with last, None if it was not called. `learning_rate` is that of all
-    its parameters while they were observed, None if they have several; `scheduled` says that one
-    of `torch.optim.lr_scheduler` sets it.
+    `zero_grad` was called with last, None if it was not called.
     """
 
     cls: str
@@ -129,8 +127,6 @@ class TorchOptimizer:
     parameters: int = 0
     set_to_none: bool | None = None
     builtin: bool = True
-    learning_rate: float | None = None
-    scheduled: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from trainperf.fixes.common.words import at
 from trainperf.model import Diagnosis, NotTaken, Outcome, Patch, Stack, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
-from trainperf.report.document import GOOD, QUIET, STRONG, Code, Commands, Page, say
+from trainperf.report.document import END, GOOD, QUIET, STRONG, Code, Commands, Page, Section, say
 from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
 from trainperf.report.sections.experiment import apart
@@ -362,3 +362,14 @@ def _list(heading: str, items: tuple[NotTaken, ...], page: Page) -> None:
         page.heading(heading)
         for item in items:
             page.item(f"{item.what}: {item.reason}")
+
+
+SECTIONS = (
+    Section("not_measured", END, not_measured, open_points, side="not-measured"),
+    Section("notes", END + 10, notes, side="notes"),
+    Section("ignored", END + 20, ignored, ignored, side="ignored"),
+    Section("trace", END + 30, traced, traced),
+    Section("next", END + 40, next_steps, short_steps, side="next"),
+    Section("spent", END + 60, cost, side=""),
+    Section("answer", END + 70, last_line, last_line, side=""),
+)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainperf.model import BetweenEpochs, CallbackCost, Diagnosis, Stage, known
 from trainperf.model import words as units
-from trainperf.report.document import SHORT, WARN, Page, Words, say
+from trainperf.report.document import SHORT, STEP, WARN, Page, Section, Words, say
 from trainperf.report.plain import defined, place
 
 INPUT_MATTERS = 0.10
@@ -172,3 +172,15 @@ def over_time(diagnosis: Diagnosis, page: Page) -> None:
     if seen.batch_ratio is not None:
         text = f"late ones have {units.number(seen.batch_ratio)} times the bytes of early ones"
         page.fact("input", say(text), 8)
+
+
+def _input(diagnosis: Diagnosis) -> bool:
+    return diagnosis.verdict.bottleneck in ("input", "storage") and not diagnosis.findings
+
+
+SECTIONS = (
+    Section("stages", STEP + 150, input_stages, input_stages, _input, side="input"),
+    Section("between", STEP + 160, between_epochs),
+    Section("callbacks", STEP + 170, callbacks),
+    Section("over_time", STEP + 180, over_time, over_time),
+)

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainperf.model import ContainerUse, Device, Diagnosis, Machine, PhaseUse, Torch
 from trainperf.model import words as units
-from trainperf.report.document import Page
+from trainperf.report.document import STEP, Page, Section
 
 LABEL = 7
 """Columns of the names at the left, at least."""
@@ -150,3 +150,9 @@ def _memory(use: ContainerUse) -> list[str]:
     if use.swapped_in:
         told.append(f"Swap: {units.size(use.swapped_in)} read back by the whole machine")
     return told
+
+
+SECTIONS = (
+    Section("devices", STEP + 110, devices, side="machine"),
+    Section("limits", STEP + 140, limits, limits, side="machine"),
+)

@@ -15,9 +15,9 @@ from trainperf.model import (
     known,
 )
 from trainperf.model import words as units
-from trainperf.report.document import STRONG, Page, say
+from trainperf.report.document import CHANGES, STEP, STRONG, Page, Section, say
 from trainperf.report.plain import place
-from trainperf.report.sections.shares import EXPOSED
+from trainperf.report.sections._shares import EXPOSED
 
 LABEL = 18
 """Columns of the labels at the left of the facts."""
@@ -160,3 +160,13 @@ def _dominates(job: Parallel, real: float | None) -> bool:
         return False
     behind = max((late.behind_s for late in job.stragglers), default=0.0)
     return cost.seconds / real > EXPOSED and cost.seconds >= behind
+
+
+def _synchronised(diagnosis: Diagnosis) -> bool:
+    return diagnosis.verdict.bottleneck == "sync"
+
+
+SECTIONS = (
+    Section("exchange", STEP + 50, exchange, exchange, _synchronised, side="job"),
+    Section("remains", CHANGES + 10, remains, remains, side="changes"),
+)

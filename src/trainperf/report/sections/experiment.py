@@ -7,7 +7,17 @@ from collections.abc import Iterator
 
 from trainperf.model import Diagnosis, ExperimentChange, Outcome
 from trainperf.model import words as units
-from trainperf.report.document import QUIET, STRONG, Apart, Code, Commands, Page, say
+from trainperf.report.document import (
+    CHANGES,
+    QUIET,
+    STRONG,
+    Apart,
+    Code,
+    Commands,
+    Page,
+    Section,
+    say,
+)
 from trainperf.report.plain import places
 
 HEADING = "These would change the experiment"
@@ -99,3 +109,6 @@ def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
             page.add(Code(finding.snippet, "python", 6))
         page.gap()
         page.add(Commands((_command(change, page.saved),)))
+
+
+SECTIONS = (Section("experiment", CHANGES + 50, experiment, short, side="experiment"),)

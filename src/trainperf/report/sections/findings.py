@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, Verdict, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import (
+    CHANGES,
     GOOD,
     QUIET,
     STRONG,
@@ -12,6 +13,7 @@ from trainperf.report.document import (
     Apart,
     Code,
     Page,
+    Section,
     Words,
     exactly,
     plain_text,
@@ -187,3 +189,9 @@ def _body(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
     if proof := to_prove(finding, diagnosis):
         page.gap()
         page.prose(proof, indent=4)
+
+
+SECTIONS = (
+    Section("findings", CHANGES, findings, short, side="changes"),
+    Section("practices", CHANGES + 60, practices, side="practices"),
+)

@@ -16,8 +16,10 @@ from trainperf.report.document import (
     MODEL,
     QUIET,
     RANKS,
+    STEP,
     Lines,
     Page,
+    Section,
     SourceRow,
     say,
 )
@@ -337,3 +339,6 @@ def _called(line: Line) -> str:
         return ""
     of_a_class = names[-2].strip("_")[:1].isupper()
     return f"{names[-2] if of_a_class else names[0]}.{names[-1]}"
+
+
+SECTIONS = (Section("lines", STEP + 30, tree, short, side="step"),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.model import Cost, Diagnosis, Instance, InstanceType, Machine
 from trainperf.model import words as units
-from trainperf.report.document import QUIET, Page, exactly, say
+from trainperf.report.document import END, QUIET, Page, Section, exactly, say
 
 
 def cost(diagnosis: Diagnosis, page: Page) -> None:
@@ -80,3 +80,6 @@ def _offers(kind: InstanceType) -> str:
     if kind.ebs_bytes_s is not None:
         told.append(f"EBS {kind.ebs_bytes_s * 1e-6:.3g} MB/s")
     return ", ".join(told)
+
+
+SECTIONS = (Section("money", END + 50, cost, cost, side="machine"),)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from trainperf.model import Diagnosis, Parallel, Rank, known
 from trainperf.model import words as units
 from trainperf.model.parallel import GONE
-from trainperf.report.document import ALARM, QUIET, SHORT, Page, Words, say
-from trainperf.report.sections.shares import waits_s
+from trainperf.report.document import ALARM, QUIET, SHORT, STEP, Page, Section, Words, say
+from trainperf.report.sections._shares import waits_s
 
 MOST_RANKS = 8
 """Beyond so many ranks only some are shown: the quickest, the median, the slowest."""
@@ -143,3 +143,16 @@ def _stragglers(job: Parallel, page: Page) -> None:
     if len(job.stragglers) > SLOWEST:
         more = units.count(len(job.stragglers) - SLOWEST, "more rank")
         page.prose(f"{more} behind by over a tenth.", indent=2)
+
+
+def _waits(diagnosis: Diagnosis) -> bool:
+    job = diagnosis.evidence.parallel_
+    late = job is not None and bool(job.stragglers)
+    return late or diagnosis.verdict.bottleneck == "sync"
+
+
+SECTIONS = (
+    Section("absent", 20, absent, absent, side=""),
+    Section("ranks", STEP + 40, ranks, ranks, _waits, side="job"),
+    Section("scaling", STEP + 60, scaling, side="job"),
+)

@@ -8,7 +8,18 @@ from dataclasses import replace
 from trainperf.fixes.torch_step._lookers import call
 from trainperf.model import Diagnosis, LogCall, StepPart, SyncPoint, Trace, known
 from trainperf.model import words as units
-from trainperf.report.document import DATA, HOST, MODEL, QUIET, RANKS, Page, Words, say
+from trainperf.report.document import (
+    DATA,
+    HOST,
+    MODEL,
+    QUIET,
+    RANKS,
+    STEP,
+    Page,
+    Section,
+    Words,
+    say,
+)
 from trainperf.report.plain import place
 
 NAMES = {
@@ -231,3 +242,11 @@ def _kernels(trace: Trace) -> str:
         share = units.share(trace.fusable_s / busy)
         said.append(f"{share} of their time is that of kernels which compiling can put together")
     return "; ".join(said) + "."
+
+
+SECTIONS = (
+    Section("parts", STEP + 70, step_parts, side="step"),
+    Section("syncs", STEP + 80, sync_points),
+    Section("logs", STEP + 90, log_calls),
+    Section("operators", STEP + 100, operators),
+)

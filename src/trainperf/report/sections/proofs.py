@@ -6,7 +6,7 @@ import shlex
 
 from trainperf.model import Diagnosis, Finding, Outcome, Proof, Trial, by_fix
 from trainperf.model import words as units
-from trainperf.report.document import STRONG, Page, exactly, say
+from trainperf.report.document import STRONG, Page, Section, exactly, say
 from trainperf.report.plain import one_line
 from trainperf.report.sections.training import change as whole_training
 from trainperf.report.sections.trials import against_itself, once
@@ -113,3 +113,6 @@ def to_prove(finding: Finding, diagnosis: Diagnosis) -> str:
     python = bool(words) and words[0].rpartition("/")[2].startswith("python")
     command = one_line(shlex.join(words[1:] if python and words[1:2] != ("-m",) else words))
     return f"Once it is changed, `trainperf try --diff change.diff -- {command}` proves it."
+
+
+SECTIONS = (Section("proofs", 50, proofs, side=""),)

@@ -7,7 +7,7 @@ import os.path
 from trainperf.model import Diagnosis
 from trainperf.model import words as units
 from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
-from trainperf.report.document import Page
+from trainperf.report.document import STEP, Page, Section
 from trainperf.report.plain import place
 
 MOST = 5
@@ -68,3 +68,6 @@ def _row(one: SampledPlace, cwd: str) -> tuple[str, str, str, str]:
     if one.where is None:
         return units.share(one.share), "", "", one.inside
     return units.share(one.share), one.where.function, place(one.where, cwd), one.inside
+
+
+SECTIONS = (Section("running", STEP, running, running),)

@@ -21,17 +21,19 @@ from trainperf.report.document import (
     ALARM,
     GOOD,
     SHORT,
+    STEP,
     STRONG,
     Bar,
     Output,
     Page,
+    Section,
     Words,
     exactly,
     say,
 )
 from trainperf.report.plain import place, plain
 from trainperf.report.sections import money as _money
-from trainperf.report.sections.shares import shares
+from trainperf.report.sections._shares import shares
 
 LABEL = 16
 """Columns of the labels at the left of the facts."""
@@ -271,3 +273,11 @@ def _startup(startup: StartUp) -> str:
     named = ", ".join(f"{what} {units.seconds(s)}{of}" for what, s, of in parts if s is not None)
     whole = f"{units.seconds(startup.to_first_step_s)} to the end of the first step"
     return f"{whole}: {named}" if named else whole
+
+
+SECTIONS = (
+    Section("partial", 10, partial, partial, side=""),
+    Section("verdict", 30, verdict, verdict, side=""),
+    Section("output", 40, last_output, last_output, side=""),
+    Section("step", STEP + 20, step, short, side="step"),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.model import Channel, Diagnosis, Objects, Reads, Volume
 from trainperf.model import words as units
-from trainperf.report.document import Page
+from trainperf.report.document import STEP, Page, Section
 
 SHOWN = 4
 """Volumes that are shown, those with most files first."""
@@ -182,3 +182,9 @@ def _cost(one: Objects) -> str:
 def _errors(errors: tuple[tuple[str, int], ...], before: str) -> str:
     told = [f"{name} {units.count(many, 'time')}" for name, many in errors]
     return f"{before}{', '.join(told)}." if told else ""
+
+
+SECTIONS = (
+    Section("storage", STEP + 120, storage, side="storage"),
+    Section("objects", STEP + 130, objects, side="storage"),
+)

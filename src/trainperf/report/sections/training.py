@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.model import Diagnosis, Item, Length, Outside, Training, known
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
-from trainperf.report.document import DATA, GOOD, Page, Words
+from trainperf.report.document import CHANGES, DATA, GOOD, STEP, Page, Section, Words
 from trainperf.report.plain import place
 from trainperf.report.sections.money import dollars
 
@@ -163,3 +163,18 @@ def _said(turn: Outside) -> str:
         f"training are {units.share(turn.training_s / turn.seconds)} of it; what is said of a "
         "step is said of that part."
     )
+
+
+AROUND = 0.2
+"""Share of the run outside its steps from which a short report says where it goes."""
+
+
+def _around(diagnosis: Diagnosis) -> bool:
+    turn = known(diagnosis.evidence.outside_)
+    return turn is not None and turn.share >= AROUND
+
+
+SECTIONS = (
+    Section("outside", STEP + 10, outside, outside, _around),
+    Section("training", CHANGES + 40, training, side="training"),
+)

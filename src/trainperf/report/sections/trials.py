@@ -10,12 +10,14 @@ from trainperf.model import Control, Diagnosis, Outcome, Stack, Trial, Trials, b
 from trainperf.model import words as units
 from trainperf.report.document import (
     BAD,
+    CHANGES,
     DATA,
     GOOD,
     MODEL,
     STRONG,
     WARN,
     Page,
+    Section,
     TrialRows,
     Tried,
     Words,
@@ -302,3 +304,9 @@ def interaction(kept: Stack) -> str:
     if product > kept.speedup:
         return f"{parts}: they share a part of the gain."
     return f"{parts}: one makes room for the other."
+
+
+SECTIONS = (
+    Section("trials", CHANGES + 20, trials, short, side="trials"),
+    Section("stack", CHANGES + 30, stack, stack, side="together"),
+)

@@ -14,9 +14,9 @@ from trainperf.model import words as units
 from trainperf.report.document import DATA, HOST, MODEL, Document, Page, Words
 from trainperf.report.plain import one_line
 from trainperf.report.sections import closing, experiment
+from trainperf.report.sections._shares import shares
 from trainperf.report.sections.money import dollars
-from trainperf.report.sections.shares import shares
-from trainperf.report.whole import document
+from trainperf.report.whole import document, sections
 from trainperf.reporters.html import timeline
 from trainperf.reporters.html.code import Line, patch_lines, survives
 from trainperf.reporters.html.drawing import percent, plots
@@ -26,42 +26,27 @@ from trainperf.reporters.html.sheet import Shown, View, shown, view
 DRAWN = ("One step", "Data alone")
 """The facts of the terminal's that the page shows as figures and bars."""
 
-HEAD = (
-    "partial",
-    "absent",
-    "verdict",
-    "answer",
-    "output",
-    "step",
-    "lines",
-    "parts",
-    "spent",
-    "proofs",
-)
-"""The sections of a report that stand above the parts of the page, in its step or its foot."""
-
-COSTS = ("outside", "operators", "syncs", "logs", "between", "callbacks")
-PARTS = (
-    ("step", "A step", ()),
-    ("timeline", "The observed run", ()),
-    ("changes", "What to change", ("findings", "remains")),
-    ("trials", "Tried on the script itself", ("trials",)),
-    ("together", "The kept changes together", ("stack",)),
-    ("training", "The whole training", ("training",)),
-    ("patch", "The patch", ()),
-    ("next", "Next", ("next",)),
-    ("experiment", experiment.HEADING, ("experiment",)),
-    ("practices", "Time to accuracy", ("practices",)),
-    ("input", "Input, stage by stage", ("stages",)),
-    ("job", "The job and its ranks", ("ranks", "exchange", "scaling")),
-    ("costs", "Where else the time goes", COSTS),
-    ("machine", "The machine", ("devices", "limits", "money")),
-    ("storage", "Where the data lies", ("storage", "objects")),
-    ("ignored", "Left out, as a comment says", ("ignored",)),
-    ("not-measured", "Not measured", ("not_measured",)),
-    ("notes", "Notes", ("notes",)),
-)
-"""The parts of the page: id, heading, and the sections of the report that they hold as they are."""
+PARTS = {
+    "step": "A step",
+    "timeline": "The observed run",
+    "changes": "What to change",
+    "trials": "Tried on the script itself",
+    "together": "The kept changes together",
+    "training": "The whole training",
+    "patch": "The patch",
+    "next": "Next",
+    "experiment": experiment.HEADING,
+    "practices": "Time to accuracy",
+    "input": "Input, stage by stage",
+    "job": "The job and its ranks",
+    "costs": "Where else the time goes",
+    "machine": "The machine",
+    "storage": "Where the data lies",
+    "ignored": "Left out, as a comment says",
+    "not-measured": "Not measured",
+    "notes": "Notes",
+}
+"""The parts of the page, by id: their headings. A section of the report names the one it is in."""
 
 TIMES = (
     ("As it is", "the loop as the script runs it", "step_s", "real_", "ink"),
@@ -146,10 +131,8 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
 
 
 def _parts(whole: Document, diagnosis: Diagnosis) -> Iterator[Part]:
-    placed = {*HEAD, *(name for _, _, names in PARTS for name in names)}
-    others = tuple(one.name for one in whole.sections if one.name not in placed)
-    for id_, title, names in PARTS:
-        views = [view(whole, one) for one in (*names, *(others if id_ == "costs" else ()))]
+    for id_, title in PARTS.items():
+        views = [view(whole, section.name) for section in sections() if section.side == id_]
         if id_ == "step":
             views = [view(whole, "lines"), view(whole, "parts"), times(diagnosis), _seen(whole)]
         if id_ == "machine":

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from trainperf.model import Diagnosis, Finding, Outcome, Trial
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
+from trainperf.report.document import CHANGES, STEP, Page, Written
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
 from trainperf.report.plain import places
 from trainperf.report.sections import (
     closing,
     experiment,
     findings,
-    lines,
-    proofs,
     step,
-    training,
     trials,
 )
 from trainperf.report.sections.findings import Pair, of_this_experiment
 from trainperf.report.sections.money import costs
-from trainperf.report.whole import TAKEN_APART, document, section
-from trainperf.reporters.markdown.blocks import written
+from trainperf.report.whole import document, sections, written
+from trainperf.reporters.markdown.blocks import blocks
 from trainperf.reporters.markdown.marked import (
     code,
     escaped,
@@ -42,6 +39,9 @@ SUMMARY_LIMIT = 1024 * 1024
 
 _NONE = "not measured"
 
+HEAD = ("outside", "lines")
+"""Sections on where the time goes that stand above."""
+
 
 def render(
     diagnosis: Diagnosis,
@@ -58,12 +58,12 @@ def render(
     head = list(_head(diagnosis, judgement))
     details, patch, end = list(_details(diagnosis)), _patch(diagnosis), _end(diagnosis)
     left_out = "_Left out to keep this short: {}. `trainperf show` prints the whole report._"
-    for blocks in (
+    for texts in (
         [*head, *details, *patch, end],
         [*head, *details, left_out.format("the patch"), end],
         [*head, left_out.format("the details and the patch"), end],
     ):
-        if len(text := _joined(blocks)) <= limit:
+        if len(text := _joined(texts)) <= limit:
             return text.decode()
     first = _joined([*head[:2], left_out.format("all but the verdict"), end])
     return first[: max(0, limit)].decode("utf-8", "ignore")
@@ -82,10 +82,10 @@ def _head(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[str]:
     if judgement.problems:
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
-    yield written([section("proofs", diagnosis, proofs.proofs)])
+    yield blocks([written("proofs", diagnosis)])
     yield _times(diagnosis)
-    yield written([section("lines", diagnosis, lines.short)])
-    yield written([section("outside", diagnosis, training.outside)])
+    yield blocks([written("lines", diagnosis, short=True)])
+    yield blocks([written("outside", diagnosis)])
     if diagnosis.cost is not None:
         yield inline(f"Cost: {costs(diagnosis.cost)}")
     if found := of_this_experiment(diagnosis):
@@ -94,7 +94,7 @@ def _head(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[str]:
     if tried := list(_tried_besides(diagnosis)):
         yield "### Tried"
         yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
-    yield written([section("experiment", diagnosis, experiment.short)])
+    yield blocks([written("experiment", diagnosis, short=True)])
     yield inline(closing.answer(diagnosis)[0])
     if diagnosis.practices:
         yield "### Time to accuracy (not ranked, not priced)"
@@ -174,15 +174,18 @@ def _details(diagnosis: Diagnosis) -> Iterator[str]:
     apart = experiment.apart(diagnosis)
     told_of = (one for one in diagnosis.findings if one.id not in apart)
     for finding in (*told_of, *diagnosis.practices):
-        about = section(finding.id, diagnosis, partial(findings.alone, finding))
-        yield folded(f"<code>{escaped(finding.id)}</code>: why and how", written([about]))
+        page = Page()
+        findings.alone(finding, diagnosis, page)
+        about = blocks([Written(finding.id, tuple(page.blocks))])
+        yield folded(f"<code>{escaped(finding.id)}</code>: why and how", about)
     whole = document(diagnosis)
-    taken_apart = [one for one in whole.sections if one.name in TAKEN_APART]
-    if taken_apart and diagnosis.step_s is not None:
-        yield folded("Where the time goes", written(taken_apart))
+    names = [one.name for one in sections() if STEP <= one.place < CHANGES]
+    apart_in = [one for one in whole.sections if one.name in names and one.name not in HEAD]
+    if apart_in and diagnosis.step_s is not None:
+        yield folded("Where the time goes", blocks(apart_in))
     for name in ("not_measured", "notes"):
         if (found := whole.section(name)) is not None:
-            yield folded(found.heading, written([replace(found, blocks=found.blocks[1:])]))
+            yield folded(found.heading, blocks([replace(found, blocks=found.blocks[1:])]))
     if output := step.output_of(diagnosis):
         yield folded("Last output of the script", fenced(output, "text"))
 

@@ -18,16 +18,16 @@ from trainperf.report.document import (
     Lines,
     Output,
     Prose,
-    Section,
     Table,
     Words,
+    Written,
     plain_text,
 )
 from trainperf.report.plain import dedented
 from trainperf.reporters.markdown.marked import code, fenced, inline, table, within
 
 
-def written(sections: Sequence[Section]) -> str:
+def blocks(sections: Sequence[Written]) -> str:
     """Return sections as Markdown; trials, which are told elsewhere, are left out."""
     found = [(block, _block(block)) for one in sections for block in one.blocks]
     texts = [(block, text) for block, text in found if text]

@@ -20,12 +20,12 @@ from trainperf.report.document import (
     Lines,
     Output,
     Prose,
-    Section,
     SourceRow,
     Table,
     TrialRows,
     Tried,
     Words,
+    Written,
 )
 from trainperf.report.plain import one_line
 from trainperf.reporters.terminal.paper import Paper
@@ -76,7 +76,7 @@ LAYOUTS = (("fix", "at most", "measured", "pairs", "steps"), ("fix", "at most", 
 RIGHT = ("at most", "pairs", "steps")
 
 
-def write(section: Section, paper: Paper) -> None:
+def write(section: Written, paper: Paper) -> None:
     """Write a section."""
     for block in section.blocks:
         _write(block, paper)

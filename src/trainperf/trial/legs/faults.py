@@ -61,12 +61,18 @@ def why(
         if any(event["e"] == "exit" for event in events.get(gone[0], ())):
             return ENDED
         return f"lost {_rank(gone[0], events)}, which was killed or ended without an error"
-    if status is not None and status < 0:
-        return f"was {killed(signal_name(status))}"
-    if not training(events):
+    if not training(events) and (status or 0) >= 0:
         tail = _tail(folder).strip().rpartition("\n")[2][:200]
         return "made no step" + (f": {tail}" if status and tail else "")
-    return f"ended with exit status {status}" if status else ENDED
+    return how_ended(status) if status else ENDED
+
+
+def how_ended(status: int, tail: str = "") -> str:
+    """How a process ended that failed, with the last line that it printed."""
+    if status < 0:
+        return f"was {killed(signal_name(status))}"
+    last = tail.strip().rpartition("\n")[2][:200]
+    return f"ended with exit status {status}" + (f": {last}" if last else "")
 
 
 def ran_out_of_memory(status: int | None, events: Events, folder: Path) -> bool:

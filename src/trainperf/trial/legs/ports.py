@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +41,10 @@ def shared_port(run: Run, launcher: str) -> str:
 
     `launcher` is what the ranks said had started them.
     """
-    text = _script_text(run)
+    scripts = (Path(run.cwd) / word for word in run.command if word.endswith(".py"))
+    script, text = next(scripts, None), ""
+    if script is not None and script.is_file():
+        text = script.read_text(encoding="utf-8", errors="replace")
     at = after(run.command, TORCHRUN)
     if URL.search(text):
         return FIXED.format("the script")
@@ -108,12 +110,3 @@ def _torchrun_at(command: tuple[str, ...], at: int, port: int) -> tuple[str, ...
     if backend not in (None, "static"):
         return (*command[:at], f"--rdzv-endpoint=localhost:{port}", *command[at:])
     return (*command[:at], "--standalone", *command[at:])
-
-
-def _script_text(run: Run) -> str:
-    """The text of the script that a command runs, "" if it names none."""
-    for word in run.command:
-        if word.endswith(".py"):
-            with suppress(OSError):
-                return (Path(run.cwd) / word).read_text(encoding="utf-8", errors="replace")
-    return ""

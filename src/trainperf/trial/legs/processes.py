@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 ENDED = ("Z", "X")
@@ -28,12 +28,20 @@ class Processes:
         """Find what trains, and the sessions that launchers have put it into."""
         pids = [pid for pid in training if carries(pid, self._run_file)]
         self._training = pids or [self._started]
-        self._sessions = {self._started} | sessions_of(self._run_file)
+        # launchers put each rank into a session of its own
+        own = {stat(pid)[1] for pid in _all() if carries(pid, self._run_file)}
+        self._sessions = {self._started} | (own - {0, os.getsid(0)})
 
     def stop(self) -> None:
         """Stop all of them."""
         # What started the ranks comes first: it must not take them for dead or hanging.
-        self.others = sorted(of_sessions(self._sessions), key=lambda pid: pid != self._started)
+        states = {pid: stat(pid) for pid in _all()}
+        alive = [
+            pid
+            for pid, (state, session) in states.items()
+            if session in self._sessions and state not in ENDED
+        ]
+        self.others = sorted(alive, key=lambda pid: pid != self._started)
         for pid in self.others:
             send(pid, signal.SIGSTOP)
 
@@ -51,21 +59,6 @@ class Processes:
     def gone(self) -> list[int]:
         """Those that trained and have ended."""
         return [pid for pid in self._training if has_ended(pid)]
-
-
-def of_sessions(leaders: Collection[int]) -> list[int]:
-    """The processes of some sessions, without those that have ended."""
-    found = []
-    for pid in _all():
-        state, session = stat(pid)
-        if session in leaders and state not in ENDED:
-            found.append(pid)
-    return found
-
-
-def sessions_of(run_file: str) -> set[int]:
-    """The sessions of all processes of a run: launchers put each rank into one of its own."""
-    return {stat(pid)[1] for pid in _all() if carries(pid, run_file)} - {0, os.getsid(0)}
 
 
 def has_ended(pid: int) -> bool:

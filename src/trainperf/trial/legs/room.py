@@ -64,7 +64,7 @@ def before_extras(recording: Recording) -> Sequence[Sample]:
 def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | None) -> list[Room]:
     """The room on the GPUs that the run used, by NVML and by the framework."""
     named = list(_events(recording, "framework"))
-    if named and not any(map(_gpus_used, named)):
+    if named and not any(gpu["used"] for framework in named for gpu in framework["gpus"]):
         return []  # what others do on GPUs is no concern of a script on the CPU
     own = {one.index for one in device.used} if device and len(named) == 1 else set()
     limits = list(_by_driver(recording, samples, own))
@@ -72,10 +72,6 @@ def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | N
     if named and not limits:
         limits.append(Room(TWO, NOT_TOLD))
     return limits
-
-
-def _gpus_used(framework: Event) -> bool:
-    return any(gpu["used"] for gpu in framework["gpus"])
 
 
 def _by_driver(

@@ -54,9 +54,11 @@ def let_start(
         turn = turn or (spin and len(starting) > 1 and any(leg.warms for leg in starting))
         if turn and not alone and all(leg.may_pause for leg in starting):
             break
-        give_device(starting)
+        waiting = [leg for leg in starting if leg.waits_for_device]
+        if waiting and not any(leg.starting and leg.has_device for leg in starting):
+            waiting[0].give_device()  # kernels are chosen by timing them in the first steps
         for leg in starting:
-            look_at(leg, limit_s)
+            _look_at(leg, limit_s)
         if not alone and memory_is_short():
             starting[-1].give_up("ended: the machine's memory was running out")
             starting[-1].short_of_memory = True
@@ -66,29 +68,17 @@ def let_start(
         leg.pause()
 
 
-def give_device(legs: Sequence[Leg]) -> None:
-    """Let the first of those that wait for their device have it, once nobody warms up on it.
-
-    Kernels are chosen by timing them in the first steps.
-    """
-    waiting = [leg for leg in legs if leg.waits_for_device]
-    if waiting and not any(leg.starting and leg.has_device for leg in legs):
-        waiting[0].give_device()
-
-
-def look_at(leg: Leg, limit_s: float) -> None:
+def _look_at(leg: Leg, limit_s: float) -> None:
     """See whether a leg that starts has arrived, has failed, or takes longer than it may.
 
     While it waits for its device, or compiles, no limit holds, nor for one that is slow to start.
     """
-    if not leg.starting:
-        return
-    if leg.look():
+    if leg.starting and leg.look():
         try:
             leg.arrived()
         except LegFailed:
             leg.end()
     elif leg.failure:
         leg.end()
-    elif leg.spent_s > limit_s and not leg.slow:
+    elif leg.starting and leg.spent_s > limit_s and not leg.slow:
         leg.give_up(f"made too few steps to begin with in {limit_s:.0f} s")

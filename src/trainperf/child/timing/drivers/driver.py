@@ -183,9 +183,6 @@ class Driver:
         """Whether the loop can be let end here, to see what comes between epochs."""
         return True
 
-    def ending_begins(self) -> None:
-        """All is measured but what comes between epochs."""
-
     def ending_ends(self) -> None:
         """The ends of epochs were seen."""
 
@@ -518,7 +515,6 @@ class Driver:
             self.record.write("missing", what="between epochs", reason=completing.ALONE)
         elif (self.epochs_ended or self.cycles is not None) and self.can_end():
             self._epoch_ends.begin()
-            self.ending_begins()
             return
         self.process.finish()
 

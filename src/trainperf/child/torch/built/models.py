@@ -6,7 +6,6 @@ import ast
 import dis
 import gc
 import inspect
-import linecache
 import os
 import sys
 import weakref
@@ -45,9 +44,11 @@ _FUSED = {
 }
 _DEEPEST = 2
 """So many calls into the user's own functions are followed."""
-
 _FEWEST = 4
 """Modules of one class from which compiling one, and not all, is worth a try."""
+FEWEST_WEIGHTS = 16
+"""A parameter of integers with fewer elements is no weight: Keras keeps states of its random
+generators so (2, Keras 3.15). Weights in 8 bits are integers as well, and more."""
 
 
 def record(driver: Any) -> None:
@@ -63,32 +64,33 @@ def models(loops: Any) -> list[Called]:
     Where no call of a trained one was seen, those alive that own what is optimized.
     """
     trained = trained_parameters(loops)
-    found: list[Called] = []
-    for entry in list(loops.model_calls.values()):
-        if next(entry[0].parameters(), None) is not None:
-            found.append((entry[0], tuple(entry[1]), dict(entry[2])))
-    if not any(_trains(one[0], trained) for one in found):
+    found: list[Called] = [
+        (model, tuple(args), dict(kwargs))
+        for model, args, kwargs in list(loops.model_calls.values())
+        if next(model.parameters(), None) is not None
+    ]
+    if not any(_trains(model, trained) for model, _, _ in found):
         found += [(model, (), {}) for model in _alive(loops, trained)]
-    found.sort(key=lambda one: (not _trains(one[0], trained), -(_size(one[0]) or 0)))
+    found.sort(key=lambda called: (not _trains(called[0], trained), -(_size(called[0]) or 0)))
     return found
 
 
 def trained_parameters(loops: Any) -> set[int]:
     """The ids of what the optimizers update."""
-    return {id(one) for optimizer in loops.optimizers for one in parameters_of(optimizer)}
+    return {id(weight) for optimizer in loops.optimizers for weight in parameters_of(optimizer)}
 
 
 def _trains(model: Any, trained: set[int]) -> bool:
     """Whether a model is updated; without any optimizer, whether it wants gradients."""
-    if not trained:
-        return any(one.requires_grad for one in model.parameters())
-    return any(id(one) in trained for one in model.parameters())
+    return any(
+        id(weight) in trained if trained else weight.requires_grad for weight in model.parameters()
+    )
 
 
 def _alive(loops: Any, trained: set[int]) -> list[Any]:
     """The outermost modules in memory that own trained parameters; looked for once."""
     known = [reference() for reference in loops.alive]
-    if known and all(one is not None for one in known):
+    if known and all(model is not None for model in known):
         return known
     base: Any = sys.modules["torch"].nn.Module
     modules = [
@@ -97,8 +99,8 @@ def _alive(loops: Any, trained: set[int]) -> list[Any]:
         if issubclass(type(value), base) and "_modules" in vars(value)
     ]
     inside = {id(child) for module in modules for child in module._modules.values()}
-    found = [one for one in modules if id(one) not in inside and _trains(one, trained)]
-    loops.alive = [weakref.ref(one) for one in found]
+    found = [model for model in modules if id(model) not in inside and _trains(model, trained)]
+    loops.alive = [weakref.ref(model) for model in found]
     return found
 
 
@@ -113,9 +115,7 @@ def strategy(loops: Any) -> str:
     """The class that makes a trained model parallel, "" if none does."""
     trained = trained_parameters(loops)
     for model, _, _ in models(loops):
-        if not _trains(model, trained):
-            continue
-        for module in model.modules():
+        for module in model.modules() if _trains(model, trained) else ():
             names = {cls.__name__ for cls in type(module).__mro__}
             if "FSDPModule" in names:  # what `fully_shard` makes of a module
                 return "fully_shard"
@@ -125,24 +125,11 @@ def strategy(loops: Any) -> str:
     return ""
 
 
-FEWEST_WEIGHTS = 16
-"""A parameter of integers with fewer elements is no weight: Keras keeps states of its random
-generators so (2, Keras 3.15). Weights in 8 bits are integers as well, and more."""
-
-
-def _dtypes(module: Any) -> list[str]:
-    """The types of a model's weights."""
-    weights = (
-        one
-        for one in module.parameters()
-        if one.is_floating_point() or one.is_complex() or one.numel() >= FEWEST_WEIGHTS
-    )
-    return sorted({str(one.dtype).removeprefix("torch.") for one in weights})
-
-
 def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]:
+    """The fields of a `TorchModel`."""
     model, args, kwargs = called
     inner = unwrapped(model)
+    parts = list(inner.modules())
     tensors = list(batches.leaves([*args, *kwargs.values()]))
     site = loops.model_sites.get(id(model))
     return {
@@ -152,83 +139,104 @@ def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]
         "name": name_called(site, model),
         "parameters": _size(inner),
         "trained": _trains(model, trained),
-        "compiled": _compiled(model),
-        "modules": dict(Counter(type(one).__name__ for one in inner.modules() if one is not inner)),
-        "dtypes": _dtypes(inner),
-        "channels_last": _channels_last(inner),
+        "compiled": any(
+            type(part).__name__ == "OptimizedModule"
+            or part._compiled_call_impl is not None
+            or hasattr(part.forward, "_torchdynamo_orig_callable")
+            for part in model.modules()
+        ),
+        "modules": dict(Counter(type(part).__name__ for part in parts if part is not inner)),
+        "dtypes": sorted(
+            {
+                str(weight.dtype).removeprefix("torch.")
+                for weight in inner.parameters()
+                if weight.is_floating_point()
+                or weight.is_complex()
+                or weight.numel() >= FEWEST_WEIGHTS
+            }
+        ),
+        "channels_last": _channels_last(parts),
         "image_input": bool(tensors) and tensors[0].dim() == 4,
-        "attentions": _attention_by_hand(inner),
-        "eager": _eager(loops, inner),
-        "scattered": _scattered(inner),
+        "attentions": _attention_by_hand(parts),
+        "eager": _eager(loops, parts),
+        "scattered": _scattered(parts),
         "shapes": max(1, loops.shapes.get(id(model), 1)),
-        "checkpointing": _checkpoints(loops, inner),
+        # Seen, or set in a library's model.
+        "checkpointing": loops.checkpointed > 0
+        or any(
+            getattr(part, name, False) is True
+            for part in parts
+            for name in ("gradient_checkpointing", "grad_checkpointing")
+        ),
         "checkpoints": list(loops.checkpoint_sites),
         "blocks": blocks_of_model(inner),
     }
 
 
-def _scattered(model: Any) -> list[dict[str, Any]]:
-    """The heads of the user's `forward`s whose recurrent layers have weights that lie apart.
-
-    cuDNN copies them together in each call of such a layer.
-    """
-    found: dict[Any, dict[str, Any]] = {}
-    if not any(one.device.type == "cuda" for one in model.parameters()):
-        return []
-    for module in model.modules():
-        code = getattr(getattr(type(module), "forward", None), "__code__", None)
-        if code is None or code in found or not frames.is_users(code.co_filename):
-            continue
-        if any(_apart(getattr(child, "_flat_weights", ())) for child in module.children()):
-            place = frames.definition(code)
-            found[code] = place | {"end_line": place["line"]}
-    return list(found.values())
-
-
-def _apart(weights: Any) -> bool:
-    """Whether tensors lie in several pieces of memory."""
-    return len({one.untyped_storage().data_ptr() for one in weights if one is not None}) > 1
-
-
 def _size(model: Any) -> int | None:
     try:
-        return sum(int(one.numel()) for one in model.parameters())
+        return sum(int(weight.numel()) for weight in model.parameters())
     except (ValueError, RuntimeError):  # lazy ones that no forward has given a shape
         return None
 
 
-def _compiled(model: Any) -> bool:
-    """Whether the model, a part of it or its `forward` was given to `torch.compile`."""
-    return any(
-        type(module).__name__ == "OptimizedModule"
-        or getattr(module, "_compiled_call_impl", None) is not None
-        or hasattr(module.forward, "_torchdynamo_orig_callable")
-        for module in model.modules()
-    )
+def _forwards(modules: list[Any]) -> Iterator[tuple[Any, CodeType]]:
+    """One module of each class whose `forward` the user wrote, and its code."""
+    seen: set[int] = set()
+    for module in modules:
+        code = getattr(getattr(type(module), "forward", None), "__code__", None)
+        if code is not None and id(code) not in seen and frames.is_users(code.co_filename):
+            seen.add(id(code))
+            yield module, code
 
 
-def _channels_last(model: Any) -> bool | None:
+def _head(code: CodeType) -> dict[str, Any]:
+    place = frames.definition(code)
+    return place | {"end_line": place["line"]}
+
+
+def _scattered(modules: list[Any]) -> list[dict[str, Any]]:
+    """The heads of the user's `forward`s whose recurrent layers have weights that lie apart.
+
+    cuDNN copies them together in each call of such a layer.
+    """
+    found = list[dict[str, Any]]()
+    for module, code in _forwards(modules):
+        for part in module.children():
+            weights = [one for one in getattr(part, "_flat_weights", ()) if one is not None]
+            places = {weight.untyped_storage().data_ptr() for weight in weights}
+            if len(places) > 1 and weights[0].device.type == "cuda" and _head(code) not in found:
+                found.append(_head(code))
+    return found
+
+
+def _channels_last(modules: list[Any]) -> bool | None:
     """Whether the weights of its convolutions are; None if none can tell (1×1 kernels)."""
     torch: Any = sys.modules["torch"]
     kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
-    last = torch.channels_last
+    weights = [module.weight for module in modules if isinstance(module, kinds)]
     told = [
-        bool(module.weight.is_contiguous(memory_format=last))
-        for module in model.modules()
-        if isinstance(module, kinds)
-        and module.weight.dim() == 4
-        and module.weight.is_contiguous() != module.weight.is_contiguous(memory_format=last)
+        last
+        for weight in weights
+        if weight.dim() == 4
+        and weight.is_contiguous()
+        != (last := bool(weight.is_contiguous(memory_format=torch.channels_last)))
     ]
     return all(told) if told else None
 
 
-def _checkpoints(loops: Any, model: Any) -> bool:
-    """Whether parts are computed again in backward: seen, or set in a library's model."""
-    return loops.checkpointed > 0 or any(
-        getattr(module, name, False) is True
-        for module in model.modules()
-        for name in ("gradient_checkpointing", "grad_checkpointing")
-    )
+def _eager(loops: Any, modules: list[Any]) -> dict[str, Any] | None:
+    """Where a model of Transformers was built that writes its scores out and need not.
+
+    One that returns its attention weights must.
+    """
+    for module in modules:
+        config = getattr(module, "config", None)
+        eager = getattr(config, "_attn_implementation", None) == "eager"
+        shown = getattr(config, "output_attentions", False)
+        if eager and not shown and getattr(module, "_supports_sdpa", False):
+            return built.module_site(loops, module)
+    return None
 
 
 def name_called(site: dict[str, Any] | None, model: Any) -> str:
@@ -237,25 +245,22 @@ def name_called(site: dict[str, Any] | None, model: Any) -> str:
     What the name stands for is looked up in the user's function, where that still runs:
     `trainer.train(x)` is no name of the model it calls.
     """
-    if site is None or not site.get("end_line"):
-        return ""
     try:
-        call = ast.parse(_text(site).strip(), mode="eval").body
+        call = ast.parse(text_at(site).strip(), mode="eval").body
     except SyntaxError:
         return ""
-    if not isinstance(call, ast.Call):
+    if site is None or not isinstance(call, ast.Call):
         return ""
-    function = call.func
-    if isinstance(function, ast.Attribute) and function.attr in ("forward", "__call__"):
-        function = function.value
-    name = ast.unparse(function)
-    if not all(part.isidentifier() for part in name.split(".")):
-        return ""
-    return name if _stands_for(name, site, model) else ""
+    name = ast.unparse(call.func).removesuffix(".forward").removesuffix(".__call__")
+    plain = all(part.isidentifier() for part in name.split("."))
+    return name if plain and _stands_for(name, site, model) else ""
 
 
-def _text(site: dict[str, Any]) -> str:
-    lines = linecache.getlines(site["file"])[site["line"] - 1 : site["end_line"]]
+def text_at(site: dict[str, Any] | None) -> str:
+    """The text of an expression of the user's; "" where only its line is known."""
+    if site is None or not site.get("end_line"):
+        return ""
+    lines = frames.lines_of(site["file"])[site["line"] - 1 : site["end_line"]]
     if not lines:
         return ""
     lines[-1] = lines[-1][: site["end_col"]]
@@ -295,36 +300,13 @@ def devices(driver: Any) -> list[int]:
 # one.
 
 
-def _attention_by_hand(model: Any) -> list[dict[str, Any]]:
+def _attention_by_hand(modules: list[Any]) -> list[dict[str, Any]]:
     """The heads of the functions that compute attention by hand, each once.
 
     A head is the `forward` of a module, or what it calls to take the softmax.
     """
-    seen: set[int] = set()
-    found: dict[CodeType, dict[str, Any]] = {}
-    for module in model.modules():
-        code = getattr(getattr(type(module), "forward", None), "__code__", None)
-        if code is None or id(code) in seen or not frames.is_users(code.co_filename):
-            continue
-        seen.add(id(code))
-        for head in _heads(module, type(module).forward):
-            place = frames.definition(head)
-            found[head] = place | {"end_line": place["line"]}
-    return list(found.values())
-
-
-def _eager(loops: Any, model: Any) -> dict[str, Any] | None:
-    """Where a model of Transformers was built that writes its scores out and need not.
-
-    One that returns its attention weights must.
-    """
-    for module in model.modules():
-        config = getattr(module, "config", None)
-        eager = getattr(config, "_attn_implementation", None) == "eager"
-        shown = getattr(config, "output_attentions", False)
-        if eager and not shown and getattr(module, "_supports_sdpa", False):
-            return built.module_site(loops, module)
-    return None
+    found = (_heads(module, type(module).forward) for module, _ in _forwards(modules))
+    return [_head(code) for code in dict.fromkeys(head for heads in found for head in heads)]
 
 
 def _heads(module: Any, forward: Any) -> list[CodeType]:
@@ -361,28 +343,25 @@ def _reached(
     if code is None or id(code) in seen or not frames.is_users(code.co_filename):
         return
     seen.add(id(code))
-    for one in frames.nested(code):
-        called = {
-            name: getattr(found, "__func__", found)
-            for name in one.co_names
-            if (found := _users(owner, function, name)) is not None
-        }
-        yield code, one, set(called)
-        for each in called.values() if deeper else ():
-            yield from _reached(owner, each, deeper - 1, seen)
-
-
-def _users(owner: Any, function: Any, name: str) -> Any:
-    """The function of the user's that a name within `function` stands for, None if none."""
-    found = vars(type(owner)).get(name) or getattr(function, "__globals__", {}).get(name)
-    code = getattr(getattr(found, "__func__", found), "__code__", None)
-    return found if code is not None and frames.is_users(code.co_filename) else None
+    members, around = vars(type(owner)), getattr(function, "__globals__", {})
+    for part in frames.nested(code):
+        called = {}
+        for name in part.co_names:
+            found = members.get(name) or around.get(name)
+            found = getattr(found, "__func__", found)
+            inside = getattr(found, "__code__", None)
+            if inside is not None and frames.is_users(inside.co_filename):
+                called[name] = found
+        yield code, part, set(called)
+        for found in called.values() if deeper else ():
+            yield from _reached(owner, found, deeper - 1, seen)
 
 
 def blocks_of_model(model: Any) -> list[dict[str, Any]]:
     """The fields of a `Blocks` for each list that stands in no other, the longest first.
 
     Modules whose `forward` is PyTorch's own are none: `Module.compile` passes over them.
+    The path of a list is as it follows the model's name in source.
     """
     torch: Any = sys.modules["torch"]
     lists = (torch.nn.ModuleList, torch.nn.Sequential)
@@ -390,24 +369,17 @@ def blocks_of_model(model: Any) -> list[dict[str, Any]]:
     for name, module in model.named_modules():
         if not isinstance(module, lists) or name.startswith(tuple(inside)):
             continue
-        members = list(module.children())
-        kinds = {type(one) for one in members}
-        path = _source(name)
-        if len(members) < _FEWEST or len(kinds) != 1 or path is None:
+        members, steps = list(module.children()), name.split(".") if name else []
+        kinds = {type(member) for member in members}
+        named = all(step.isidentifier() or step.isdecimal() for step in steps)
+        if len(members) < _FEWEST or len(kinds) != 1 or not named:
             continue
         (cls,) = kinds
         if not (getattr(cls.forward, "__module__", None) or "").startswith("torch."):
+            path = "".join(f"[{step}]" if step.isdecimal() else f".{step}" for step in steps)
             found.append({"path": path, "cls": cls.__name__, "count": len(members)})
             inside.append(f"{name}." if name else "")
-    return sorted(found, key=lambda one: -int(one["count"]))
-
-
-def _source(name: str) -> str | None:
-    """The path of a submodule as it follows the model's name in source; None if it is no such."""
-    parts = name.split(".") if name else []
-    if not all(one.isidentifier() or one.isdecimal() for one in parts):
-        return None
-    return "".join(f"[{one}]" if one.isdecimal() else f".{one}" for one in parts)
+    return sorted(found, key=lambda blocks: -int(blocks["count"]))
 
 
 # The optimizers of a PyTorch loop, in their own words.
@@ -419,7 +391,7 @@ def record_optimizers(driver: Any) -> None:
 
 
 def parameters_of(optimizer: Any) -> list[Any]:
-    return [one for group in optimizer.param_groups for one in group["params"]]
+    return [weight for group in optimizer.param_groups for weight in group["params"]]
 
 
 def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
@@ -434,24 +406,15 @@ def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
         "foreach": _setting(optimizer, "foreach"),
         "can_fuse": can_fuse(optimizer),
         "tensors": len(parameters),
-        "parameters": sum(int(one.numel()) for one in parameters),
+        "parameters": sum(int(weight.numel()) for weight in parameters),
         "set_to_none": loops.set_to_none.get(key),
         "builtin": is_builtin(cls),
-        "learning_rate": _learning_rate(optimizer),
-        "scheduled": any("initial_lr" in group for group in optimizer.param_groups),
     }
 
 
 def is_builtin(cls: type) -> bool:
     """Whether a class is one of `torch.optim` itself, no subclass of it."""
-    return cls.__module__ == "torch.optim" or cls.__module__.startswith("torch.optim.")
-
-
-def _learning_rate(optimizer: Any) -> float | None:
-    """The rate of all parameter groups; None where they have several, or it is a tensor."""
-    rates = {group.get("lr") for group in optimizer.param_groups}
-    rate = rates.pop() if len(rates) == 1 else None
-    return float(rate) if isinstance(rate, int | float) else None
+    return f"{cls.__module__}.".startswith("torch.optim.")
 
 
 def _setting(optimizer: Any, name: str) -> bool | None:
@@ -472,17 +435,11 @@ def can_fuse(optimizer: Any) -> bool:
         return False
     if any(group.get("differentiable") for group in optimizer.param_groups):
         return False
-    supported = _fused_devices()
+    utils: Any = sys.modules["torch.utils._foreach_utils"]
+    supported = {"cuda", "cpu"}.intersection(utils._get_fused_kernels_supported_devices())
     return all(
-        one.is_floating_point()
-        and one.device.type in supported
-        and not (one.grad is not None and one.grad.is_sparse)
-        for one in parameters_of(optimizer)
+        weight.is_floating_point()
+        and weight.device.type in supported
+        and not (weight.grad is not None and weight.grad.is_sparse)
+        for weight in parameters_of(optimizer)
     )
-
-
-def _fused_devices() -> frozenset[str]:
-    """The device types with fused kernels, among those trainperf knows."""
-    utils: Any = sys.modules.get("torch.utils._foreach_utils")
-    devices = getattr(utils, "_get_fused_kernels_supported_devices", None)
-    return frozenset(devices() if devices is not None else ()) & {"cuda", "cpu"}

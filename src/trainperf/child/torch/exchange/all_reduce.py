@@ -1,4 +1,4 @@
-"""Time all-reduces of the gradients' own sizes alone, and what the link between ranks gives.
+"""Time all-reduces of the gradients' own sizes alone.
 
 Runs when all else was measured, in a process group of its own that gives up after
 `TIMEOUT_S`. Rank 0 says what is timed and how often: every rank makes the same calls.
@@ -6,15 +6,13 @@ Runs when all else was measured, in a process group of its own that gives up aft
 
 from __future__ import annotations
 
-import socket
 import statistics
 import sys
-import zlib
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from ...timing.loops import Extra
+from ..built import models
 from . import ddp as torch_ddp
 from . import exchange
 
@@ -27,8 +25,6 @@ MOST_SIZES = 8
 MOST_BYTES = 256 * 1024**2
 """A larger bucket is timed at this size: so large, the time goes with the bytes."""
 PARTS = "gradients are exchanged within parts of the job only"
-LINK_BYTES = 16 * 1024**2
-"""Bytes that a rank sends to time a link: far more than what a socket buffers."""
 
 
 def extras(driver: Any) -> list[Extra]:
@@ -46,7 +42,7 @@ def extras(driver: Any) -> list[Extra]:
 
 
 def all_reduce(driver: Any, deadline: float) -> None:
-    """Record the events `all_reduce` and `link`, or `missing` with the reason.
+    """Record the event `all_reduce`, or `missing` with the reason.
 
     `deadline` is a time of the driver's clock. What fails while it is timed is raised.
     """
@@ -62,9 +58,15 @@ def all_reduce(driver: Any, deadline: float) -> None:
     dist = exchange.distributed()
     group = dist.new_group(timeout=timedelta(seconds=TIMEOUT_S))
     try:
-        probe = Probe(driver, dist, group, deadline)
-        probe.all_reduce()
-        probe.link()
+        calls = _timed(driver, dist, group, deadline)
+        total, buckets = exchange.sent(driver.loops)
+        driver.record.write(
+            "all_reduce",
+            calls=[list(call) for call in calls],
+            devices=int(dist.get_world_size()),
+            seconds=in_all(buckets, calls),
+            bytes=total if total is not None else sum(buckets),
+        )
         driver.sync()
         driver.record.flush()
     finally:
@@ -80,118 +82,45 @@ def _reason(loops: Any, world: Any) -> str:
         return "the ranks cannot agree on when to time it"
     if not exchange.sent(loops)[1]:
         return "it is not known what is exchanged in a step"
-    for ddp, _ in torch_ddp.ddps(loops).alive:
+    for ddp, _ in loops.ddps.alive:
         if dist.get_world_size(ddp.process_group) != dist.get_world_size():
             return PARTS
     return ""
 
 
-class Probe:
-    """The timing of one rank; the others do the same at the same time."""
+def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> list[tuple[int, float]]:
+    """Time all-reduces of the sizes of a step's buckets: (bytes, median seconds) of each.
 
-    def __init__(self, driver: Any, dist: Any, group: Any, deadline: float) -> None:
-        torch: Any = sys.modules["torch"]
-        self._torch = torch
-        self.driver = driver
-        self.dist = dist
-        self.group = group
-        self._deadline = deadline
-        self._rank = int(dist.get_rank())
-        self.size = int(dist.get_world_size())
-        self._device, self._dtype = _kind(driver.loops, torch)
+    All ranks make the same calls at the same time.
+    """
+    torch: Any = sys.modules["torch"]
+    device, dtype = _kind(driver.loops, torch)
 
-    def all_reduce(self) -> None:
-        """Time the exchange of a step's gradients, one call after another."""
-        total, buckets = exchange.sent(self.driver.loops)
-        calls = self._calls(buckets)
-        self.driver.record.write(
-            "all_reduce",
-            calls=[list(call) for call in calls],
-            devices=self.size,
-            seconds=in_all(buckets, calls),
-            bytes=total if total is not None else sum(buckets),
-        )
+    def agreed(number: Any) -> Any:
+        """Rank 0's on every rank."""
+        told = [number]
+        dist.broadcast_object_list(told, src=0, group=group, device=device)
+        return told[0]
 
-    def _calls(self, buckets: list[int]) -> list[tuple[int, float]]:
-        """Time all-reduces of the sizes of `buckets`: (bytes, median seconds) of each."""
-        sizes, call = self._agreed(representatives(buckets)), self.sum
-        width = self._dtype.itemsize
-        most = self._torch.zeros(max(sizes) // width + 1, dtype=self._dtype, device=self._device)
-        buffers = [most[: max(1, size // width)] for size in sizes]
-        for buffer in buffers:
-            self._timed(call, buffer)
-        first = sum(self._timed(call, buffer) for buffer in buffers)
-        taken: list[list[float]] = [[] for _ in buffers]
-        for _ in range(self._rounds(first)):
-            for times, buffer in zip(taken, buffers, strict=True):
-                times.append(self._timed(call, buffer))
-        return [(size, statistics.median(times)) for size, times in zip(sizes, taken, strict=True)]
-
-    def link(self) -> None:
-        """Record the most that a rank could send while it received as much.
-
-        Either to the next rank, or in an all-reduce of the same size: the best of all
-        rounds, in bytes per second. Only for gloo on the CPU, where the ranks' sockets
-        are the link; what connects GPUs is known from elsewhere.
-        """
-        if self._device.type != "cpu" or exchange.backend(self.group) != "gloo":
-            return
-        out = self._torch.zeros(LINK_BYTES, dtype=self._torch.uint8)
-        into = self._torch.empty_like(out)
-
-        def shift(tensor: Any) -> None:
-            after, before = (self._rank + 1) % self.size, (self._rank - 1) % self.size
-            coming = self.dist.irecv(into, src=before, group=self.group)
-            self.dist.isend(tensor, dst=after, group=self.group).wait()
-            coming.wait()
-
-        rounds = self._rounds(self._timed(shift, out) + self._timed(self.sum, out))
-        sent = min(self._timed(shift, out) for _ in range(rounds))
-        summed = min(self._timed(self.sum, out) for _ in range(rounds))
-        share = 2 * (self.size - 1) / self.size
-        self.driver.record.write(
-            "link",
-            kind="loopback" if self._on_one_host() else "network",
-            bytes_s=max(LINK_BYTES / sent, share * LINK_BYTES / summed),
-            source="measured in this run",
-        )
-
-    # -------------------------------------------------------------------- internal
-
-    def sum(self, tensor: Any) -> None:
-        self.dist.all_reduce(tensor, group=self.group)
-
-    def _timed(self, call: Callable[[Any], None], tensor: Any) -> float:
+    def timed(tensor: Any) -> float:
         """Seconds of a call that all ranks begin together: a small all-reduce before it."""
-        self.sum(self._torch.zeros(1, device=self._device))
-        self.driver.sync()
-        began = self.driver.clock()
-        call(tensor)
-        self.driver.sync()
-        return float(self.driver.clock() - began)
+        dist.all_reduce(torch.zeros(1, device=device), group=group)
+        driver.sync()
+        began = driver.clock()
+        dist.all_reduce(tensor, group=group)
+        driver.sync()
+        return float(driver.clock() - began)
 
-    def _agreed(self, numbers: list[int]) -> list[int]:
-        """Rank 0's numbers, at most `MOST_SIZES`, on every rank."""
-        told = self._torch.zeros(1 + MOST_SIZES, dtype=self._torch.int64)
-        told[0] = len(numbers)
-        told[1 : 1 + len(numbers)] = self._torch.tensor(numbers, dtype=self._torch.int64)
-        told = told.to(self._device)
-        self.dist.broadcast(told, src=0, group=self.group)
-        count, *values = told.tolist()
-        return [int(value) for value in values[: int(count)]]
-
-    def _rounds(self, seconds: float) -> int:
-        """How often to repeat what takes so long, as rank 0 says."""
-        left = min(BUDGET_S, 0.5 * (self._deadline - self.driver.clock()))
-        wanted = int(left / max(seconds, 1e-6))
-        return self._agreed([min(MOST_ROUNDS, max(LEAST_ROUNDS, wanted))])[0]
-
-    def _on_one_host(self) -> bool:
-        name = zlib.crc32(socket.gethostname().encode())
-        mine = self._torch.tensor([name], dtype=self._torch.int64, device=self._device)
-        names = [self._torch.empty_like(mine) for _ in range(self.size)]
-        self.dist.all_gather(names, mine, group=self.group)
-        return len({int(one.item()) for one in names}) == 1
+    sizes = agreed(representatives(exchange.sent(driver.loops)[1]))
+    most = torch.zeros(max(sizes) // dtype.itemsize + 1, dtype=dtype, device=device)
+    buffers = [most[: max(1, size // dtype.itemsize)] for size in sizes]
+    for buffer in buffers:
+        timed(buffer)
+    first = sum(timed(buffer) for buffer in buffers)
+    left = min(BUDGET_S, 0.5 * (deadline - driver.clock()))
+    rounds = agreed(min(MOST_ROUNDS, max(LEAST_ROUNDS, int(left / max(first, 1e-6)))))
+    taken = [[timed(buffer) for buffer in buffers] for _ in range(rounds)]
+    return [(size, statistics.median(times)) for size, *times in zip(sizes, *taken, strict=True)]
 
 
 def representatives(buckets: list[int]) -> list[int]:
@@ -213,17 +142,12 @@ def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
 
 def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:
     """Device and dtype of the gradients as they are sent."""
-    for ddp, _ in torch_ddp.ddps(loops).alive:
+    for ddp, _ in loops.ddps.alive:
         hook = torch_ddp.comm_hook(ddp, torch_ddp.logged(ddp))
         if hook in torch_ddp.HALVING:
             dtype = torch.bfloat16 if hook.startswith("bf16") else torch.float16
         else:
             dtype = torch_ddp.parameters(ddp)[0].dtype
         return ddp.device, dtype
-    one = next(
-        one
-        for optimizer in loops.optimizers
-        for group in optimizer.param_groups
-        for one in group["params"]
-    )
-    return one.device, one.dtype
+    weight = next(one for each in loops.optimizers for one in models.parameters_of(each))
+    return weight.device, weight.dtype

@@ -1,4 +1,7 @@
-"""The exchange of gradients between processes: switched off for a while, and recorded."""
+"""The exchange of gradients between processes: switched off for a while, and recorded.
+
+Also models that are spread over devices by other means, and checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,25 @@ import os
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from ...process import frames
-from ...process.patching import after, replace
+from ...process.patching import after, around
 from ...process.process import Attempt
 from ...process.turns import Places
 from ..built import models
 from . import ddp as torch_ddp
-from . import gradient_sums
 
 MOST = 4
 """Of so many `DistributedDataParallel` modules there are events."""
 BY_HAND = "all_reduce in the loop"
 SHARDED = ("FullyShardedDataParallel", "fully_shard")
 FSDP = "the exchange of FSDP's shards is not observed: it cannot be left out of a step"
-COMPILED = "TorchDynamo's own reducer exchanges gradients (optimize_ddp = 'python_reducer')"
-STATIC = "with static_graph, DDP does not permit it before its first step is over"
-DELAYED = "the exchange of some parameters is delayed (delay_all_reduce_named_params)"
-OWN_FORWARD = "the forward of a subclass of DistributedDataParallel decides when to exchange"
-JOINED = "inside of `Join` each forward asks the other ranks whether they go on"
+UNSEEN = "no forward of DistributedDataParallel was seen before an update"
+LOOKS = 3
+"""So many updates with all-reduces before them are looked at."""
+MOST_CALLS = 100_000
+"""Of more calls than these before the first update nothing is kept."""
 
 
 class Exchange:
@@ -38,45 +39,95 @@ class Exchange:
     """
 
     def __init__(self, loops: Any) -> None:
-        self._ddps = torch_ddp.ddps(loops)
-        self._sums = gradient_sums.sums(loops)
         self._loops = loops
 
     def off(self) -> str:
         """Exchange nothing from the next forward on; return "" or why that cannot be."""
-        reason = self._reason()
-        if not reason:
-            self._ddps.off = self._sums.off = True
-            modules = (module for ddp, _ in self._ddps.alive for module in ddp.modules())
-            if any(type(module).__name__ == "SyncBatchNorm" for module in modules):
-                self._loops.process.note(
-                    "SyncBatchNorm exchanges its statistics in the forward pass: "
-                    "that is not in the times of the exchange of gradients"
-                )
-        return reason
+        if method(self._loops) in SHARDED:
+            return FSDP
+        found = self._loops.ddps.alive
+        if found and not any(watched.updates for _, watched in found):
+            return UNSEEN  # a subclass has its own, or a static graph is not known yet
+        self._loops.ddps.off = self._loops.sums.off = True
+        modules = (module for ddp, _ in found for module in ddp.modules())
+        if any(type(module).__name__ == "SyncBatchNorm" for module in modules):
+            self._loops.process.note(
+                "SyncBatchNorm exchanges its statistics in the forward pass: "
+                "that is not in the times of the exchange of gradients"
+            )
+        return ""
 
     def on(self) -> None:
         """Exchange as the loop does by itself."""
-        self._ddps.off = self._sums.off = False
+        self._loops.ddps.off = self._loops.sums.off = False
 
-    def _reason(self) -> str:
-        if method(self._loops) in SHARDED:
-            return FSDP
-        for ddp, one in self._ddps.alive:
-            state = ddp.__dict__
-            if state.get("_use_python_reducer") or not self._ddps.hooked:
-                return COMPILED
-            if not one.updates and self._ddps.overridden(ddp):
-                return OWN_FORWARD
-            if state.get("static_graph") and not state.get(
-                "_static_graph_delay_allreduce_enqueued"
-            ):
-                return STATIC
-            if state.get("_delay_all_reduce_params"):
-                return DELAYED
-            if getattr(state.get("_join_config"), "enable", False):
-                return JOINED
-        return ""
+
+class Sums:
+    """The all-reduces of the user's own loop: `dist.all_reduce(p.grad)`.
+
+    Which calls are of gradients is found out by their memory at an update, for the first few
+    updates with such calls; `sizes` are bytes of those in a step. While the exchange is `off`,
+    they return at once, done.
+    """
+
+    def __init__(self, loops: Any) -> None:
+        self._loops = loops
+        self.off = False
+        self.sizes: list[int] = []
+        self._called: list[tuple[int, int]] = []
+        self._looks = 0
+        self._gradients: set[int] | None = None
+
+    def reduce(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make a call of `all_reduce`."""
+        if self._loops.passive():
+            return original(*args, **kwargs)
+        tensor: Any = args[0] if args else kwargs.get("tensor")
+        if self.off and self._is_gradient(tensor):
+            asynchronous = args[3] if len(args) > 3 else kwargs.get("async_op", False)
+            return _done(tensor) if asynchronous else None
+        if self._looks < LOOKS and len(self._called) < MOST_CALLS and (memory := _memory(tensor)):
+            self._called.append((memory, tensor.nbytes))
+        return original(*args, **kwargs)
+
+    def stepped(self, optimizer: Any) -> None:
+        """An optimizer updated weights: some of the calls before it were of its gradients."""
+        self._gradients = None
+        if not self._called:
+            return
+        memory = _gradients([optimizer])
+        found = [size for place, size in self._called if place in memory]
+        self._called.clear()
+        self._looks += 1
+        self.sizes = found or self.sizes
+
+    def _is_gradient(self, tensor: Any) -> bool:
+        memory = _memory(tensor)
+        if self._gradients is None or memory not in self._gradients:
+            self._gradients = _gradients(self._loops.optimizers)
+        return memory in self._gradients
+
+
+def _memory(tensor: Any) -> int:
+    """The address of a tensor's memory, which `p.grad.data` shares with `p.grad`; 0 if none."""
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (AttributeError, RuntimeError, NotImplementedError):  # sparse, or no tensor at all
+        return 0
+
+
+def _gradients(optimizers: list[Any]) -> set[int]:
+    """The addresses of the gradients of all that these optimizers update."""
+    weights = (weight for one in optimizers for weight in models.parameters_of(one))
+    return {_memory(weight.grad) for weight in weights if weight.grad is not None} - {0}
+
+
+def _done(tensor: Any) -> Any:
+    """A handle of an exchange that is over."""
+    torch: Any = sys.modules["torch"]
+    future = torch.futures.Future()
+    future.set_result([tensor])
+    return torch._C._distributed_c10d._create_work_from_future(future)
 
 
 def exchange(loops: Any) -> Exchange | None:
@@ -92,11 +143,11 @@ def exchange(loops: Any) -> Exchange | None:
 
 def method(loops: Any) -> str:
     """The method that exchanges the gradients, "" if none was seen."""
-    if torch_ddp.ddps(loops).alive:
+    if loops.ddps.alive:
         return "DistributedDataParallel"
     if "torch.distributed.fsdp" in sys.modules and (kind := models.strategy(loops)) in SHARDED:
         return kind
-    return BY_HAND if gradient_sums.sums(loops).sizes else ""
+    return BY_HAND if loops.sums.sizes else ""
 
 
 def distributed() -> Any:
@@ -126,10 +177,7 @@ def backend(group: Any = None, device: str = "cpu") -> str:
     A group may have one for each kind: "cpu:gloo,cuda:nccl".
     """
     dist = distributed()
-    try:
-        config = str(dist.get_backend_config(group))
-    except (AttributeError, ValueError, RuntimeError):
-        config = str(dist.get_backend(group))
+    config = str(dist.get_backend_config(group))
     of = dict(word.partition(":")[::2] for word in config.split(","))
     return of.get(device) or str(dist.get_backend(group))
 
@@ -140,88 +188,79 @@ def sent(loops: Any) -> tuple[int | None, list[int]]:
     A loop of several updates a step, or of several exchanges an update, gives them
     away as often. (None, []) where that is not known.
     """
-    found = torch_ddp.ddps(loops).alive
+    found = loops.ddps.alive
     if not found:
-        sizes = [] if method(loops) in SHARDED else gradient_sums.sums(loops).sizes
+        sizes = [] if method(loops) in SHARDED else loops.sums.sizes
         return (sum(sizes), sizes) if sizes else (None, [])
     total, buckets = 0, []
-    for ddp, one in found:
+    for ddp, watched in found:
         size, of = torch_ddp.sent(ddp)
         if size is None:
             return None, []
-        times = max(1, round(one.synced / one.updates)) if one.updates else 1
+        times = max(1, round(watched.exchanges))
         total += size * times
         buckets += of * times
     return total, buckets
 
 
 def record(driver: Any) -> None:
-    """Record `ddp`, `exchange` and `overlap`, and the facts of `placed`; once a loop."""
+    """Record `ddp`, `exchange` and `overlap`, and the facts of `_placed`; once a loop."""
     loops = driver.loops
     if loops.exchange_recorded is driver:
         return
     loops.exchange_recorded = driver
-    parts: tuple[tuple[str, Callable[[Any], None]], ...] = (
-        ("DistributedDataParallel", _ddps),
-        ("the exchange of gradients", lambda driver: _exchange(driver.loops)),
-        ("devices and checkpoints", _placed),
-    )
-    for what, part in parts:
-        with Attempt(loops.process, f"facts about {what}"):
-            part(driver)
+    with Attempt(loops.process, "facts about DistributedDataParallel"):
+        _ddps(driver)
+    with Attempt(loops.process, "facts about the exchange of gradients"):
+        _exchange(loops)
+    with Attempt(loops.process, "facts about devices and checkpoints"):
+        _placed(driver)
 
 
 def _ddps(driver: Any) -> None:
-    for ddp, one in torch_ddp.ddps(driver.loops).alive[:MOST]:
-        driver.record.write("ddp", **torch_ddp.facts(ddp, one))
-    for ddp, one in torch_ddp.ddps(driver.loops).alive[:1]:
-        overlap = torch_ddp.overlap(ddp, one)
-        if overlap is not None:
-            driver.record.write("overlap", **overlap)
+    found = driver.loops.ddps.alive[:MOST]
+    for ddp, watched in found:
+        driver.record.write("ddp", **torch_ddp.facts(ddp, watched))
+    if found and (overlap := torch_ddp.overlap(*found[0])) is not None:
+        driver.record.write("overlap", **overlap)
 
 
 def _exchange(loops: Any) -> None:
-    parallel = data_parallel(loops)
-    how, place = method(loops), world()
+    parallel, how, place = data_parallel(loops), method(loops), world()
     if how and place is not None:
-        ddps = torch_ddp.ddps(loops).alive
+        ddps = loops.ddps.alive
         group = ddps[0][0].process_group if ddps else None
-        device = ddps[0][0].device.type if ddps else _device(loops)
+        optimized = (weight for one in loops.optimizers for weight in models.parameters_of(one))
+        weight = next(optimized, None)
+        device = ddps[0][0].device if ddps else getattr(weight, "device", None)
         size, buckets = sent(loops)
-        replicas = int(distributed().get_world_size(group))
         loops.process.record.write(
             "exchange",
             method=how,
-            backend=backend(group, device),
-            replicas=replicas,
+            backend=backend(group, device.type if device is not None else "cpu"),
+            replicas=int(distributed().get_world_size(group)),
             bytes=size,
             buckets=buckets,
         )
     elif parallel:
-        one = parallel[0][0]
+        model = parallel[0][0]
         loops.process.record.write(
             "exchange",
             method="DataParallel",
             backend="",
-            replicas=max(1, len(getattr(one, "device_ids", None) or [])),
-            bytes=gradient_bytes(one),
+            replicas=max(1, len(getattr(model, "device_ids", None) or [])),
+            bytes=sum(weight.nbytes for weight in model.parameters() if weight.requires_grad),
             buckets=[],
         )
 
 
-def _device(loops: Any) -> str:
-    """The kind of device that trained parameters are on."""
-    for optimizer in loops.optimizers:
-        for group in optimizer.param_groups:
-            for one in group["params"]:
-                return str(one.device.type)
-    return "cpu"
-
-
-# Models spread over devices by other means than DDP, and checkpoints.
-
-
 # ------------------------------------------------------------------------ the hooks
+
+
+def watch_sums(loops: Any, module: Any) -> None:
+    """See all-reduces; `module` is `torch.distributed.distributed_c10d`."""
+    if hasattr(module, "all_reduce"):  # PyTorch may be built without it
+        around(loops.process, module, "all_reduce")(loops.sums.reduce)
 
 
 def watch_data_parallel(loops: Any, module: Any) -> None:
@@ -242,33 +281,25 @@ def watch_saves(loops: Any, module: Any) -> None:
     places, process = Places(), loops.process
     whole = module.__name__ == "torch.serialization"
 
-    def make(original: Any) -> Any:
-        def save(*args: Any, **kwargs: Any) -> Any:
-            if loops.saving or loops.elsewhere():
-                return original(*args, **kwargs)
-            loops.saving, began = True, process.clock()
-            try:
-                result = original(*args, **kwargs)
-            finally:
-                loops.saving = False
-            with Attempt(process, "a checkpoint"):
-                driver, file = loops.training.driver, kwargs.get("f", (*args, None, None)[1])
-                if not loops.passive() and driver and (_is_file(file) or not whole):
-                    count, where = loops.saves
-                    loops.saves = count + whole, where or frames.here()
-                    seconds = process.clock() - began
-                    process.record.write("saving", s=began, seconds=seconds, **places.here())
-                    driver.evaluated = True
-            return result
-
-        return save
-
-    replace(module, "save", make)
-
-
-def _is_file(target: Any) -> bool:
-    """Whether it is a path or an open file, no buffer in memory."""
-    return isinstance(target, (str, os.PathLike)) or isinstance(getattr(target, "name", None), str)
+    @around(process, module, "save")
+    def save(original: Any, *args: Any, **kwargs: Any) -> Any:
+        if loops.saving or loops.elsewhere():
+            return original(*args, **kwargs)
+        loops.saving, began = True, process.clock()
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            loops.saving = False
+        with Attempt(process, "a checkpoint"):
+            driver, file = loops.training.driver, kwargs.get("f", (*args, None, None)[1])
+            path = isinstance(getattr(file, "name", file), (str, os.PathLike))  # no buffer
+            if not loops.passive() and driver and (path or not whole):
+                count, where = loops.saves
+                loops.saves = count + whole, where or frames.here()
+                seconds = process.clock() - began
+                process.record.write("saving", s=began, seconds=seconds, **places.here())
+                driver.evaluated = True
+        return result
 
 
 # -------------------------------------------------------------------- asked for later
@@ -276,9 +307,8 @@ def _is_file(target: Any) -> bool:
 
 def data_parallel(loops: Any) -> list[tuple[Any, dict[str, Any] | None]]:
     """The `DataParallel` modules that are still there, and where they were built."""
-    built = loops.data_parallels
-    found = [(reference(), where) for reference, where in built]
-    return [(one, where) for one, where in found if one is not None]
+    found = [(reference(), where) for reference, where in loops.data_parallels]
+    return [(model, where) for model, where in found if model is not None]
 
 
 def _placed(driver: Any) -> None:
@@ -288,42 +318,22 @@ def _placed(driver: Any) -> None:
     first call that wrote one in the loop.
     """
     loops, fact = driver.loops, driver.process.fact
-    for one, where in data_parallel(loops)[:1]:
-        ids = [int(index) for index in getattr(one, "device_ids", None) or []]
-        model = type(getattr(one, "module", one)).__name__
+    for parallel, where in data_parallel(loops)[:1]:
+        ids = [int(index) for index in getattr(parallel, "device_ids", None) or []]
+        model = type(getattr(parallel, "module", parallel)).__name__
         fact("data_parallel", {"model": model, "where": where, "device_ids": ids})
-    placed = over_devices(loops)
-    if placed:
-        fact("model_devices", placed)
+    # Parameters on the host beside one GPU count: they are moved, or computed with, in each step.
+    trained = models.trained_parameters(loops)
+    for called, _, _ in models.models(loops):
+        weights = (one for one in called.parameters() if not trained or id(one) in trained)
+        on = Counter(str(weight.device) for weight in weights)
+        if len(on) > 1:
+            cls = type(models.unwrapped(called)).__name__
+            fact("model_devices", {"model": cls, "devices": dict(on)})
+            break
     local = os.environ.get("LOCAL_WORLD_SIZE", "")
     fact("local_world_size", int(local) if local.isdigit() else None)
     count, where = loops.saves
     fact("checkpoint_writes", count)
     if where is not None:
         fact("checkpoint_where", where)
-
-
-def over_devices(loops: Any) -> dict[str, Any] | None:
-    """Which devices a trained model was placed on by hand: parameters on each of them.
-
-    None if on one only. Parameters on the host beside one GPU count: they are moved, or
-    computed with, in each step.
-    """
-    trained = models.trained_parameters(loops)
-    for model, _, _ in models.models(loops):
-        on = Counter(
-            str(one.device) for one in model.parameters() if not trained or id(one) in trained
-        )
-        if len(on) > 1:
-            return {"model": type(models.unwrapped(model)).__name__, "devices": dict(on)}
-    return None
-
-
-def gradient_bytes(model: Any) -> int:
-    """Bytes of the gradients of all parameters that want one."""
-    torch: Any = sys.modules["torch"]
-    return sum(
-        one.numel() * one.element_size()
-        for one in model.parameters()
-        if one.requires_grad and isinstance(one, torch.Tensor)
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import statistics
 import sys
 import time
 import zlib
@@ -108,13 +109,12 @@ class Items:
             groups, fetch = count(), lambda _: [next(iterator)]
         elif not self.batched:
             groups, fetch = indices, lambda index: [self.dataset[index]]
-        elif _fetches_whole(self.dataset):
-            self.batch_items = _mean_length(indices)
-            groups, fetch = indices, lambda several: self.dataset.__getitems__(several)
-        else:
-            self.batch_items = _mean_length(indices)
-            groups = [one for several in indices for one in several]
+        else:  # the odd last one aside, all batches are alike mostly
+            self.batch_items = max(1, sorted(map(len, indices))[len(indices) // 2])
+            groups = [index for several in indices for index in several]
             fetch = lambda index: [self.dataset[index]]  # noqa: E731
+            if _fetches_whole(self.dataset):
+                groups, fetch = indices, self.dataset.__getitems__
         began = warm = time.monotonic()
         for group in groups:
             try:
@@ -125,7 +125,12 @@ class Items:
             if not self.made:
                 warm, self.first_s, firsts = now, now - began, len(got)
             self.made += len(got)
-            self._keep(got)
+            for item in got:
+                self.last = item
+                most = self.batch_items * (KEPT_BATCHES if self._bytes < KEPT_BYTES else 1)
+                if len(self._kept) < most:
+                    self._kept.append(item)
+                    self._bytes += value_bytes(item)
             if now - began > seconds:
                 break
             warm += time.monotonic() - now
@@ -133,14 +138,6 @@ class Items:
             raise ValueError("the dataset gave no item")
         more = self.made - firsts
         self.seconds = (now - warm) / more if more else self.first_s / firsts
-
-    def _keep(self, items: Any) -> None:
-        for item in items:
-            self.last = item
-            most = self.batch_items * (KEPT_BATCHES if self._bytes < KEPT_BYTES else 1)
-            if len(self._kept) < most:
-                self._kept.append(item)
-                self._bytes += value_bytes(item)
 
     def repeat(self, indices: list[Any]) -> bool | None:
         """Whether the first items made again are the same; None where that cannot be told."""
@@ -169,31 +166,22 @@ def _fetches_whole(dataset: Any) -> bool:
     return bool(getattr(dataset, "__getitems__", None))
 
 
-def _mean_length(indices: list[Any]) -> int:
-    """Items of a batch: the odd last one aside, all batches are alike mostly."""
-    lengths = sorted(len(one) for one in indices)
-    return max(1, lengths[len(lengths) // 2])
-
-
-def cores_used(work: Callable[[], Any]) -> tuple[float, float]:
-    """Run `work`; return how many cores this process kept busy meanwhile, and for how long.
+def cores_used(work: Callable[[], Any]) -> float:
+    """Run `work`; return how many cores this process kept busy meanwhile.
 
     What its other threads use anyway is left out: it waits until they are quiet, and
     takes away what they use if they never are.
     """
-    until = time.monotonic() + QUIET_S
-    idle = _cores(lambda: time.sleep(0.02))[0]
+
+    def used(work: Callable[[], Any]) -> float:
+        began, cpu = time.monotonic(), time.process_time()
+        work()
+        return (time.process_time() - cpu) / max(time.monotonic() - began, 1e-9)
+
+    until, idle = time.monotonic() + QUIET_S, 1.0
     while idle > 0.2 and time.monotonic() < until:
-        idle = _cores(lambda: time.sleep(0.02))[0]
-    used, seconds = _cores(work)
-    return max(0.0, used - idle), seconds
-
-
-def _cores(work: Callable[[], Any]) -> tuple[float, float]:
-    began, cpu = time.monotonic(), time.process_time()
-    work()
-    seconds = max(time.monotonic() - began, 1e-9)
-    return (time.process_time() - cpu) / seconds, seconds
+        idle = used(lambda: time.sleep(0.02))
+    return max(0.0, used(work) - idle)
 
 
 @contextmanager
@@ -264,6 +252,24 @@ def value_bytes(value: Any, depth: int = 0) -> int:
     return 0
 
 
+def repeated(
+    take_s: Callable[[int], float], seconds: float, most: int = MOST_PASSED
+) -> list[float]:
+    """Seconds of some calls, as they say: two at least, but for one that uses up the `seconds`."""
+    until = time.monotonic() + seconds
+    times: list[float] = []
+    while len(times) < 2 or (time.monotonic() < until and len(times) < most):
+        times.append(take_s(len(times)))
+        if times[-1] > seconds:
+            break
+    return times
+
+
+def warm_s(times: list[float]) -> float:
+    """The mean without the first, which may import or compile."""
+    return statistics.fmean(times[1:] or times)
+
+
 def copied_s(batch: Any, seconds: float) -> float:
     """Seconds to get a batch out of a worker, at least.
 
@@ -271,22 +277,16 @@ def copied_s(batch: Any, seconds: float) -> float:
     name that is gone with its tensor); the rest is pickled and read again. What the
     pipe takes is not counted, so it is a lower bound.
     """
-    until = time.monotonic() + seconds
-    times: list[float] = []
-    while len(times) < 2 or (time.monotonic() < until and len(times) < MOST_PASSED):
+
+    def take_s(_: int) -> float:
         tensors: list[Any] = []
         began = time.monotonic()
         text = io.BytesIO()
         _Pickler(text, tensors).dump(batch)
         _Unpickler(io.BytesIO(text.getvalue()), tensors).load()
-        took = time.monotonic() - began
-        for tensor in tensors:
-            took += _shared_s(tensor)
-        times.append(took)
-        if took > seconds:
-            break
-    warm = times[1:] or times
-    return sum(warm) / len(warm)
+        return time.monotonic() - began + sum(map(_shared_s, tensors))
+
+    return warm_s(repeated(take_s, seconds))
 
 
 class _Pickler(pickle.Pickler):
@@ -326,15 +326,10 @@ def pinned_s(batch: Any, seconds: float) -> float:
     torch: Any = sys.modules["torch"]
     pin_memory: Any = sys.modules["torch.utils.data._utils.pin_memory"].pin_memory
 
-    until = time.monotonic() + seconds
-    times: list[float] = []
-    while len(times) < 2 or (time.monotonic() < until and len(times) < MOST_PASSED):
+    def take_s(_: int) -> float:
         torch.cuda.synchronize()
         began = time.monotonic()
-        pinned = pin_memory(batch)
-        times.append(time.monotonic() - began)
-        del pinned  # its memory is used for the next one, as in the loader's own thread
-        if times[-1] > seconds:
-            break
-    warm = times[1:] or times
-    return sum(warm) / len(warm)
+        pin_memory(batch)  # its memory is used for the next one, as in the loader's own thread
+        return time.monotonic() - began
+
+    return warm_s(repeated(take_s, seconds))

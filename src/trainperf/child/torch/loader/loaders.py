@@ -1,17 +1,127 @@
-"""Each place where `DataLoader`s were built, and which of them trains."""
+"""Which `DataLoader`s a program builds, where, and how; which of them trains; their workers."""
 
 from __future__ import annotations
 
+import ast
 import glob
 import sys
 import time
-from collections.abc import Callable
+import weakref
+from contextlib import suppress
+from types import FrameType
 from typing import Any
 
-from ...process.patching import replace
+from ...process import frames
+from ...process.patching import after, around, before
 from ...process.process import Attempt
-from . import datasets, settings, sharing
-from .places import Place, key_of
+from . import settings, sharing
+
+LIVE = 16
+"""Of one place so many loaders are kept in sight, the latest ones."""
+
+
+class Place:
+    """The loaders that one call of the user's built.
+
+    `direct` says that the call is that of the loader's class; a library built it
+    otherwise, and the call (`trainer.fit(…)`) takes none of a loader's keywords.
+    """
+
+    def __init__(self, where: dict[str, Any] | None, direct: bool) -> None:
+        self.where = where
+        self.direct = direct
+        self.keywords = _written_out(where) if where is not None and direct else frozenset()
+        self.built = 0
+        self.iterated = False
+        self.settings: dict[str, Any] = {}
+        self.given: dict[str, Any] = {}
+        self.dataset: tuple[int, type] | None = None
+        self.shared_state: str | None = None
+        self.references: list[weakref.ref[Any]] = []
+
+    def took(self, loader: Any, given: dict[str, Any]) -> None:
+        """Count a loader that was built here, with keywords that its call writes out."""
+        self.built += 1
+        self.given = given
+        self.dataset = id(loader.dataset), type(loader.dataset)
+        self.settings = settings.settings_of(loader)
+        self.references = [one for one in self.references[1 - LIVE :] if one() is not None]
+        self.references.append(weakref.ref(loader))
+
+    def loader(self) -> Any:
+        """The latest loader of this place that is still there, or None."""
+        found = [one for reference in self.references if (one := reference()) is not None]
+        return found[-1] if found else None
+
+
+def watch_places(loops: Any, module: Any) -> None:
+    """Note where loaders are built and which are iterated; `module` is torch's `dataloader`.
+
+    Each loader gets `_trainperf_site`, a site or None.
+    """
+
+    def built(loader: Any, *args: Any, **kwargs: Any) -> None:
+        frame, _ = frames.users_frame()
+        where = frames.site(frame)
+        key, caller = key_of(where), sys._getframe(2)  # beyond the hook
+        if key not in loops.loader_places:
+            loops.loader_places[key] = Place(where, _is_direct(loader, caller, frame))
+        place = loops.loader_places[key]
+        # Past `__setattr__`, which subclasses may have made their own.
+        loader.__dict__["_trainperf_site"] = where
+        given = {name: _plain(value) for name, value in kwargs.items() if name in place.keywords}
+        place.took(loader, given)
+
+    def iterated(loader: Any) -> None:
+        place = loops.loader_places.get(key_of(getattr(loader, "_trainperf_site", None)))
+        if place is not None and not place.iterated:
+            place.iterated = True
+            place.settings["batches"] = settings.batches_of(loader)
+            # Before any item was made: what a dataset opens when first asked, each worker opens.
+            place.shared_state = sharing.shared_state(loader.dataset)
+
+    cls, process = module.DataLoader, loops.process
+    after(process, cls, "__init__", "where a DataLoader is built", built)
+    before(process, cls, "_get_iterator", "which DataLoader is iterated", iterated)
+
+
+def key_of(where: dict[str, Any] | None) -> tuple[Any, ...] | None:
+    """The key of a place: file, line and column."""
+    return None if where is None else (where["file"], where["line"], where.get("col"))
+
+
+def _is_direct(loader: Any, caller: FrameType | None, users: FrameType | None) -> bool:
+    """Whether all that stands between the user's call and the loader constructs the loader."""
+    while caller is not None and caller is not users:
+        if frames.first_argument(caller) is not loader:
+            return False
+        caller = caller.f_back
+    return users is not None
+
+
+def _written_out(where: dict[str, Any]) -> frozenset[str]:
+    """The names of the keywords that stand in a call; those in `**settings` do not."""
+    source = "".join(frames.lines_of(where["file"]))
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return frozenset()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or node.lineno != where["line"]:
+            continue
+        column = frames.characters(where["file"], node.lineno, node.col_offset)
+        if column == where.get("col") and node.end_lineno == where.get("end_line"):
+            end = frames.characters(where["file"], node.end_lineno or 0, node.end_col_offset or 0)
+            if end == where.get("end_col"):
+                return frozenset(word.arg for word in node.keywords if word.arg is not None)
+    return frozenset()
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; of what it has not, the name."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return getattr(value, "__qualname__", None) or type(value).__qualname__
 
 
 def record(driver: Any) -> None:
@@ -23,11 +133,16 @@ def record(driver: Any) -> None:
     """
     if driver.kind == "fit" and driver.loader is None:
         return
-    places: dict[Any, Place] = getattr(driver.loops, "loader_places", {})
+    places: dict[Any, Place] = driver.loops.loader_places
     driver.loaders_known = _known(driver)
     training = driver.loader
     own = key_of(getattr(training, "_trainperf_site", None)) if training is not None else None
-    source = _source(places, own, training) if training is not None else None
+    source = None
+    if training is not None and not (own in places and places[own].direct):
+        # The place of the user's own loader that a library made the training loader from.
+        dataset = id(training.dataset), type(training.dataset)
+        found = [key for key, one in places.items() if one.direct and one.dataset == dataset]
+        source = found[-1] if found else None
     if training is not None and source is None and own not in places:
         _write(driver, None, training, "training")
     feeder = own if source is None else source
@@ -51,17 +166,8 @@ def record_again(driver: Any) -> None:
 
 
 def _known(driver: Any) -> list[tuple[int, bool]]:
-    places: dict[Any, Place] = getattr(driver.loops, "loader_places", {})
+    places: dict[Any, Place] = driver.loops.loader_places
     return [(place.built, place.iterated) for place in places.values()]
-
-
-def _source(places: dict[Any, Place], own: Any, training: Any) -> Any:
-    """The place of the user's own loader that a library made the training loader from."""
-    if own in places and places[own].direct:
-        return None
-    dataset = id(training.dataset), type(training.dataset)
-    found = [key for key, one in places.items() if one.direct and one.dataset == dataset]
-    return found[-1] if found else None
 
 
 def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
@@ -75,33 +181,14 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
         if not place.direct and place.where is not None:
             fields["where"] = {name: place.where[name] for name in ("file", "line", "function")}
     if loader is not None:
-        fields |= _looked_into(driver, loader, fields.get("shared_state"))
+        with Attempt(driver.process, "sharded of a DataLoader"):
+            fields["sharded"] = settings.sharded(loader)
+        with Attempt(driver.process, "shared_state of a DataLoader"):
+            if fields.get("shared_state") is None:
+                fields["shared_state"] = sharing.shared_state(loader.dataset)
     if loader is not None and loader is driver.loader:
         fields |= getattr(driver, "loader_facts", {})
     driver.record.write("torch_loader", role=role, **fields)
-
-
-def _looked_into(driver: Any, loader: Any, shared: str | None) -> dict[str, Any]:
-    """Facts that only a loader that is still there can tell, bounded in time."""
-    found: dict[str, Any] = {}
-    looks: dict[str, Callable[[], Any]] = {
-        "sharded": lambda: datasets.sharded(loader),
-        "shared_state": lambda: _shared(loader, shared),
-    }
-    for name, look in looks.items():
-        with Attempt(driver.process, f"{name} of a DataLoader"):
-            found[name] = look()
-    return found
-
-
-def _shared(loader: Any, found: str | None) -> str:
-    if found is None:
-        found = sharing.shared_state(loader.dataset)
-    if not found and loader.num_workers == 0 and settings.start_method(loader) != "fork":
-        found = sharing.unpicklable(
-            loader.dataset, collate_fn=loader.collate_fn, worker_init_fn=loader.worker_init_fn
-        )
-    return found
 
 
 # The worker processes of a `DataLoader`: they record nothing; how long they take to start.
@@ -118,18 +205,14 @@ def watch(loops: Any, module: Any) -> None:
     name, and find the wrapper of the worker's own training there.
     """
 
-    def make(original: Any) -> Any:
-        def _worker_loop(*args: Any, **kwargs: Any) -> Any:
-            try:
-                if sys.modules["multiprocessing"].parent_process() is not None:
-                    loops.training.helps()
-            except Exception:
-                pass  # a worker has nobody to tell
-            return original(*args, **kwargs)
-
-        return _worker_loop
-
-    replace(module, "_worker_loop", make)
+    @around(None, module, "_worker_loop")
+    def _worker_loop(original: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            if sys.modules["multiprocessing"].parent_process() is not None:
+                loops.training.helps()
+        except Exception:
+            pass  # a worker has nobody to tell
+        return original(*args, **kwargs)
 
 
 BUSY = 0.1
@@ -171,25 +254,19 @@ def first_batch(loader: Any, deadline: float) -> tuple[float, int | None]:
 
 def busy_threads(iterator: Any) -> int | None:
     """How many threads computed in the busiest worker of an iterator, None if nobody counts."""
-    most = max(_busy_threads(worker.pid) for worker in iterator._workers)
-    return (most if most > 2 else 1) if most else None
-
-
-def _busy_threads(pid: int) -> int:
-    ran = [0]
-    for task in glob.glob(f"/proc/{pid}/task/*/schedstat"):
-        try:
-            with open(task, encoding="ascii") as file:
+    most = 0
+    for worker in iterator._workers:
+        ran = [0]
+        for task in glob.glob(f"/proc/{worker.pid}/task/*/schedstat"):
+            # One may have ended, or the kernel does not count.
+            with suppress(OSError, ValueError, IndexError), open(task, encoding="ascii") as file:
                 ran.append(int(file.read().split()[0]))
-        except (OSError, ValueError, IndexError):  # it has ended, or the kernel does not count
-            continue
-    return sum(time_s >= BUSY * max(ran) > 0 for time_s in ran)
+        most = max(most, sum(time_s >= BUSY * max(ran) > 0 for time_s in ran))
+    return (most if most > 2 else 1) if most else None
 
 
 def shut_down(iterator: Any) -> None:
     """End the workers of an iterator now, rather than when it is collected."""
-    close = getattr(iterator, "_shutdown_workers", None)
-    if close is not None:
-        close()
-        # What `Process` keeps for joining would else live as long as the iterator's cycle.
-        iterator._task_info = {}
+    iterator._shutdown_workers()
+    # What `Process` keeps for joining would else live as long as the iterator's cycle.
+    iterator._task_info = {}

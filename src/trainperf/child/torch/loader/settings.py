@@ -1,19 +1,35 @@
-"""The settings of a `DataLoader`, as they can be read without asking it for a batch."""
+"""A `DataLoader` as it can be read without asking it for a batch: settings, the user's code."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from types import CodeType
 from typing import Any
 
 from ...process import frames
-from . import datasets
+
+MAKERS = ("__getitems__", "__getitem__", "__iter__", "__next__")
+INNER = ("dataset", "_dataset", "datasets")
+"""Where datasets that wrap others keep them: Subset, ConcatDataset."""
+TRANSFORMS = ("transform", "transforms", "target_transform", "collate", "fn")
+ASKS = (
+    "get_worker_info",
+    "worker_info",
+    "_worker_info",
+    "split_by_worker",
+    "split_dataset_by_node",
+)
+"""Names by which an iterable dataset gives each worker a part of its own."""
+DEEPEST = 5
+MOST_INNER = 8
 
 
 def settings_of(loader: Any) -> dict[str, Any]:
     """The settings of a loader as its constructor left them, cheap to read."""
     sampler = sampler_of(loader)
-    head = datasets.users_item(loader.dataset)
-    init = datasets.users_code(loader.worker_init_fn)
+    head = users_item(loader.dataset)
+    init = users_code(loader.worker_init_fn)
     return {
         "dataset": type(loader.dataset).__qualname__,
         "item": frames.definition(head) if head is not None else None,
@@ -24,9 +40,8 @@ def settings_of(loader: Any) -> dict[str, Any]:
         "persistent_workers": bool(loader.persistent_workers),
         "prefetch_factor": loader.prefetch_factor,
         "start_method": start_method(loader),
-        "shuffled": _is_shuffled(sampler),
+        "shuffled": "Random" in type(sampler).__name__ or getattr(sampler, "shuffle", 0) is True,
         "drop_last": bool(loader.drop_last or getattr(loader.batch_sampler, "drop_last", False)),
-        "worker_init": loader.worker_init_fn is not None,
         "init": frames.definition(init) if init is not None else None,
         "sampler": type(sampler).__name__,
     }
@@ -63,13 +78,6 @@ def start_method(loader: Any) -> str:
     return str(chosen or multiprocessing.get_all_start_methods()[0])  # the first is the default
 
 
-def _is_shuffled(sampler: Any) -> bool:
-    if "Random" in type(sampler).__name__:
-        return True
-    shuffle = getattr(sampler, "shuffle", False)
-    return isinstance(shuffle, bool) and shuffle
-
-
 def batches_of(loader: Any) -> int | None:
     """The loader's length; `len(loader)` itself would have it warn about longer epochs."""
     try:
@@ -79,3 +87,100 @@ def batches_of(loader: Any) -> int | None:
         return length // size if loader.drop_last else -(-length // size)
     except Exception:  # no length, or one of the user's that fails: it has none
         return None
+
+
+# The user's part of a dataset: what makes an item, and whether it asks who it works for.
+
+
+def users_item(dataset: Any) -> CodeType | None:
+    """The code of the user's that makes an item, None if all of it is a library's.
+
+    Of a library's dataset that calls a transform of the user's, the transform.
+    """
+    held = list(inner(dataset))
+    makers = (getattr(type(one), name, None) for one in held for name in MAKERS)
+    transforms = (
+        transform
+        for one in held
+        for name in TRANSFORMS
+        for transform in _each(getattr(one, "__dict__", {}).get(name))
+    )
+    for function in (*makers, *transforms):
+        if (code := users_code(function)) is not None:
+            return code
+    return None
+
+
+def _each(transform: Any) -> list[Any]:
+    """The transforms that torchvision's `Compose` applies, or the one itself."""
+    several = getattr(transform, "transforms", None)
+    return list(several) if isinstance(several, (list, tuple)) else [transform]
+
+
+def inner(dataset: Any, depth: int = 0) -> Iterator[Any]:
+    """The dataset, and those it wraps, outermost first."""
+    yield dataset
+    if depth >= DEEPEST:
+        return
+    fields = getattr(dataset, "__dict__", {})
+    for name in INNER:
+        value = fields.get(name)
+        several = value if isinstance(value, (list, tuple)) else [value]
+        for each in several[:MOST_INNER]:
+            if each is not None and hasattr(each, "__dict__"):
+                yield from inner(each, depth + 1)
+
+
+def code_of(function: Any) -> CodeType | None:
+    """The code of a function, method, partial or callable object; what a decorator hides too."""
+    for _ in range(DEEPEST):
+        wrapped = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
+        if wrapped is None:
+            break
+        function = wrapped
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if code is None and function is not None and not isinstance(function, type):
+        members = (vars(base).get("__call__") for base in type(function).__mro__)
+        code = getattr(next(filter(None, members), None), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def users_code(function: Any) -> CodeType | None:
+    """The code of a function if the user wrote it."""
+    code = code_of(function)
+    return code if code is not None and frames.is_users(code.co_filename) else None
+
+
+def sharded(loader: Any) -> bool | None:
+    """Whether an iterable dataset gives each worker a part; None for one that is indexed."""
+    if not is_iterable(loader):
+        return None
+    if loader.worker_init_fn is not None:
+        return True
+    for one in inner(loader.dataset):
+        if type(one).__module__.startswith("datasets."):
+            return True
+        if not all(_names(code).isdisjoint(ASKS) for code in _reached(type(one))):
+            return True
+    return False
+
+
+def _reached(cls: type) -> Iterator[CodeType]:
+    """The code of a dataset class that the user wrote, and of the functions it calls."""
+    for base in cls.__mro__:
+        for member in list(vars(base).values()):
+            function = getattr(member, "__func__", getattr(member, "fget", None) or member)
+            code = users_code(function) if callable(function) else None
+            if code is None:
+                continue
+            yield code
+            around = getattr(function, "__globals__", {})
+            for name in _names(code):
+                called = around.get(name)
+                if callable(called) and not isinstance(called, type):
+                    yield from filter(None, [users_code(called)])
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names that a piece of code and what is nested in it use."""
+    return {name for one in frames.nested(code) for name in (*one.co_names, *one.co_freevars)}

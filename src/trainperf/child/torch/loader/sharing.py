@@ -1,9 +1,8 @@
-"""Whether worker processes can take a dataset over, and the random generators it holds."""
+"""What a dataset holds that worker processes must not share, and its random generators."""
 
 from __future__ import annotations
 
 import io
-import pickle
 import sys
 import types
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ DEEPEST = 5
 MOST_VALUES = 2000
 MOST_OF_ONE = 50
 """So deep, so many values in all and of one container are looked at: a few ms."""
-MOST_PICKLED = 64 * 1024**2
 STREAMS = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
 
 HANDLES = {
@@ -58,51 +56,43 @@ def shared_state(dataset: Any) -> str:
 
     Looks at what the dataset holds, not into it: nothing is read, called or copied.
     """
-    for path, value in _held(dataset):
-        what = _handle(value)
-        if what:
-            return f"`{path}` is {what}"
-    return ""
+    found = ((path, what) for path, value in _held(dataset) if (what := _handle(value)))
+    return next((f"`{path}` is {what}" for path, what in found), "")
 
 
 def generators(dataset: Any) -> list[tuple[str, Any]]:
     """The random generators a dataset holds, each with the path to it."""
-    found = []
-    for path, value in _held(dataset):
-        if {(_root(base), base.__name__) for base in type(value).__mro__} & GENERATORS:
-            found.append((path, value))
-    return found
+    return [
+        (path, value)
+        for path, value in _held(dataset)
+        if {(_root(base), base.__name__) for base in type(value).__mro__} & GENERATORS
+    ]
 
 
 def generator_state(generator: Any) -> str:
     """The state of a random generator, as text to compare; "" where it tells none."""
     if hasattr(generator, "bit_generator"):  # NumPy's
         return _text(generator.bit_generator.state)
-    for name in ("getstate", "get_state"):
-        if hasattr(generator, name):
-            try:
-                return _text(getattr(generator, name)())
-            except NotImplementedError:  # Python's `SystemRandom`
-                break
-    return ""
+    state = getattr(generator, "getstate", None) or getattr(generator, "get_state", None)
+    try:
+        return _text(state()) if state is not None else ""
+    except NotImplementedError:  # Python's `SystemRandom`
+        return ""
 
 
 def _held(dataset: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a dataset, each with the path to it, breadth first."""
     level: list[tuple[str, Any]] = [("self", dataset)]
     seen = {id(dataset)}
-    left = MOST_VALUES
     for _ in range(DEEPEST):
         following: list[tuple[str, Any]] = []
         for path, holder in level:
             for name, value in _members(path, holder):
-                if isinstance(value, (str, bytes, int, float, bool, type(None), type)):
-                    continue
-                if id(value) in seen:
+                plain = isinstance(value, (str, bytes, int, float, bool, type(None), type))
+                if plain or id(value) in seen:
                     continue
                 seen.add(id(value))
-                left -= 1
-                if left < 0:
+                if len(seen) > MOST_VALUES:
                     return
                 yield name, value
                 following.append((name, value))
@@ -153,53 +143,6 @@ def _is_closed(value: Any) -> bool:
     if isinstance(getattr(value, "NameToInfo", None), dict):  # a `ZipFile`
         return getattr(value, "fp", None) is None
     return getattr(value, "closed", getattr(value, "_closed", False)) is True
-
-
-# ------------------------------------------------------------ spawn and forkserver
-
-
-class _TooLarge(Exception):  # noqa: N818 - an outcome, not an error
-    """More was pickled than is worth trying."""
-
-
-class _Counting:
-    """A file that keeps nothing, and ends the writing of too much."""
-
-    def __init__(self) -> None:
-        self.left = MOST_PICKLED
-
-    def write(self, data: Any) -> int:
-        size = memoryview(data).nbytes
-        self.left -= size
-        if self.left < 0:
-            raise _TooLarge
-        return size
-
-
-class _Pickler(pickle.Pickler):
-    """Leaves arrays and tensors out: they pickle, and would be copied."""
-
-    def reducer_override(self, value: Any) -> Any:
-        module, name = _root(type(value)), type(value).__name__
-        if (module, name) in (("torch", "Tensor"), ("numpy", "ndarray"), ("numpy", "memmap")):
-            return int, ()
-        return NotImplemented
-
-
-def unpicklable(dataset: Any, **others: Any) -> str:
-    """Why a spawned worker cannot get the dataset and what goes with it, "" if it can.
-
-    Of more than 64 MiB (arrays not counted) the rest is taken for good.
-    """
-    for path, value in {"self": dataset, **others}.items():
-        try:
-            _Pickler(_Counting(), protocol=pickle.HIGHEST_PROTOCOL).dump(value)
-        except _TooLarge:
-            continue
-        except Exception as error:
-            name = "the dataset" if path == "self" else f"`{path}`"
-            return f"{name} cannot be pickled ({type(error).__name__}: {error})"[:300]
-    return ""
 
 
 def global_states() -> dict[str, Any]:

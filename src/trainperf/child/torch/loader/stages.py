@@ -13,16 +13,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames
-from ...process.patching import replace, undo
+from ...process.patching import around, undo
 from ...process.process import Attempt
 from ...timing.budget import Budget
-from .. import batches as torch_batches
-from . import datasets, loaders, sharing
+from . import loaders, settings, sharing
 from .items import (
     Items,
     Spent,
@@ -30,10 +29,12 @@ from .items import (
     cores_used,
     own_threads,
     pinned_s,
+    repeated,
     sampled,
     value_bytes,
+    warm_s,
 )
-from .padding import given_steps, sequence_ends
+from .padding import lengths_in_items
 from .settings import batch_size, is_iterable, sampler_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ START_S = 20.0
 SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
 COPY, PIN = "inter-process copy", "pin"
 
-_OPENINGS = {
+_ACCESSES = {
     "h5py": ("File.__init__", "File.close"),
     "lmdb": ("open",),
     "numpy": ("load",),
@@ -99,34 +100,44 @@ class _Taking:
         for index, name in enumerate(self.names):
             self.driver.record.write("stage", index=index, **describe(self.loader, name))
         indices: list[Any] = []
-        reason = ""
+
+        def sample(seconds: float) -> dict[str, Any]:
+            per_batch, first = sampled(self.loader, seconds, indices)
+            return self._timed(per_batch, first_s=first)
+
         if SAMPLER in self.names:
-            reason = self._stage(SAMPLER, lambda seconds: self._sampler(seconds, indices))
+            reason = self._stage(SAMPLER, sample)
             if reason and not (indices := _plain_indices(self.loader)):
                 self._rest_missing(ITEM, reason)
                 return
         # Before any item is made here: what a dataset opens when it is first asked
         # would be inherited by the workers.
         first_s = self._workers_start()
-        items = Items(_detached(self.loader), self.loader)
+        # Of a dataset that only workers use shallow copies of its objects: what it opens when first
+        # asked must not stay open in the process that forks them.
+        dataset = self.loader.dataset
+        items = Items(_copied(dataset) if self.loader.num_workers else dataset, self.loader)
         reason = self._items(items, indices)
         if reason:
             self._rest_missing(COLLATE, reason)
             self.driver.record.write("missing", what="stages", reason=reason)
             return
         self._stage(COLLATE, lambda seconds: self._collate(items, seconds))
-        self._temporary_free()
+        with Attempt(self.driver.process, "the room for temporary files"):
+            free = shutil.disk_usage(tempfile.gettempdir()).free
+            self.driver.process.fact("temporary_free", free)  # for items that are kept in files
         if first_s is not None and self.batch is not None:
             self.facts["worker_start_s"] = max(0.0, first_s - self.seconds)
         for name, time_it in ((COPY, copied_s), (PIN, pinned_s)):
             if name in self.names:
-                self._stage(name, partial(self._handed, time_it))
-
-    def _temporary_free(self) -> None:
-        """Note the room for items that are kept in files."""
-        with Attempt(self.driver.process, "the room for temporary files"):
-            free = shutil.disk_usage(tempfile.gettempdir()).free
-            self.driver.process.fact("temporary_free", free)
+                self._stage(
+                    name,
+                    lambda seconds, time_it=time_it: (  # type: ignore[misc]
+                        {"missing": "no batch was made"}
+                        if self.batch is None
+                        else self._timed(time_it(self.batch, seconds), value_bytes(self.batch))
+                    ),
+                )
 
     def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
         """Time and record one stage; return "" or why it has no time."""
@@ -155,10 +166,6 @@ class _Taking:
         found = {"seconds": self.seconds, "elements_per_step": self.per_step, **more}
         return found if size is None else {**found, "element_bytes": size}
 
-    def _sampler(self, seconds: float, indices: list[Any]) -> dict[str, Any]:
-        per_batch, first = sampled(self.loader, seconds, indices)
-        return self._timed(per_batch, first_s=first)
-
     def _items(self, items: Items, indices: list[Any]) -> str:
         """Make items as workers would, and see what they draw on and how many cores they use."""
         before = sharing.global_states()
@@ -171,7 +178,7 @@ class _Taking:
             def time_it(seconds: float) -> dict[str, Any]:
                 accesses = Accesses()
                 with accesses.timed():
-                    used, _ = cores_used(lambda: items.make(indices, seconds))
+                    used = cores_used(lambda: items.make(indices, seconds))
                 self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
                 self.facts["item_threads"] = threads if used > 1.3 else 1
                 size = items.batch_items
@@ -192,43 +199,28 @@ class _Taking:
                     "numbers from its copy"
                 )
             if self.facts["repeats"]:
-                self._again(items, indices)
+                self.facts["repeats"] = None
+                with Attempt(self.driver.process, "items made a second time"):
+                    self.facts["repeats"] = items.repeat(indices)
         return reason
 
-    def _again(self, items: Items, indices: list[Any]) -> None:
-        try:
-            self.facts["repeats"] = items.repeat(indices)
-        except Exception as error:
-            self.facts["repeats"] = None
-            self.driver.process.failed("items made a second time", error)
-
     def _collate(self, items: Items, seconds: float) -> dict[str, Any]:
-        until = time.monotonic() + seconds
-        times: list[float] = []
-        with own_threads(self.loader):
-            while len(times) < 2 or (time.monotonic() < until and len(times) < 200):
-                data = items.batch(len(times))
-                began = time.monotonic()
-                self.batch = self.loader.collate_fn(data)
-                times.append(time.monotonic() - began)
-                if times[0] > seconds:
-                    break
-        self._lengths(data)
-        warm = times[1:] or times  # the first may import or compile
-        mean = sum(warm) / len(warm)
-        size = value_bytes(self.batch)
-        return self._timed(mean, size, first_s=times[0])
+        data: Any = None
 
-    def _lengths(self, data: Any) -> None:
+        def take_s(number: int) -> float:
+            nonlocal data
+            data = items.batch(number)
+            began = time.monotonic()
+            self.batch = self.loader.collate_fn(data)
+            return time.monotonic() - began
+
+        with own_threads(self.loader):
+            times = repeated(take_s, seconds, 200)
         with Attempt(self.driver.process, "the lengths of items"):
             self.facts["length"] = (
                 lengths_in_items(data, self.batch) if isinstance(data, list) and data else None
             )
-
-    def _handed(self, time_it: Any, seconds: float) -> dict[str, Any]:
-        if self.batch is None:
-            return {"missing": "no batch was made"}
-        return self._timed(time_it(self.batch, seconds), value_bytes(self.batch))
+        return self._timed(warm_s(times), value_bytes(self.batch), first_s=times[0])
 
     def _workers_start(self) -> float | None:
         """Seconds to the first batch of workers that are started once more, None if not known."""
@@ -268,10 +260,10 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     if name == SAMPLER:
         sampler = sampler_of(loader)
-        code = datasets.users_code(getattr(type(sampler), "__iter__", None))
+        code = settings.users_code(getattr(type(sampler), "__iter__", None))
         arguments = {"class": type(sampler).__name__, "batch_size": batch_size(loader)}
     elif name == ITEM:
-        code = datasets.users_item(loader.dataset)
+        code = settings.users_item(loader.dataset)
         arguments = {
             "workers": loader.num_workers,
             "batch_size": batch_size(loader),
@@ -279,41 +271,33 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
             "persistent_workers": loader.persistent_workers,
         }
     elif name == COLLATE:
-        code = datasets.users_code(loader.collate_fn)
-        arguments = {"collate_fn": _name(loader.collate_fn), "batch_size": batch_size(loader)}
+        code = settings.users_code(loader.collate_fn)
+        called = getattr(loader.collate_fn, "func", loader.collate_fn)
+        name_of = getattr(called, "__name__", type(called).__name__)
+        arguments = {"collate_fn": str(name_of), "batch_size": batch_size(loader)}
     elif name == PIN:
         arguments = {"pin_memory": loader.pin_memory}
     elif name == COPY:
         arguments = {"workers": loader.num_workers}
     users = name == ITEM or code is not None
+    head = None if code is None else frames.definition(code)
+    cardinality = None
+    with suppress(Exception):  # no length, or one of the user's that fails
+        cardinality = len(loader.dataset if name == ITEM else loader._index_sampler)
     return {
         "op": name,
         "where": where if users else None,
         "by_user": users,
         "arguments": arguments,
-        "function": _function(code),
-        "cardinality": _cardinality(loader, name),
+        "function": None
+        if code is None or head is None
+        else {
+            "name": code.co_qualname.replace("<locals>.", ""),
+            "file": head["file"],
+            "line": head["line"],
+        },
+        "cardinality": cardinality,
     }
-
-
-def _function(code: Any) -> dict[str, Any] | None:
-    if code is None:
-        return None
-    head = frames.definition(code)
-    name = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
-    return {"name": name, "file": head["file"], "line": head["line"]}
-
-
-def _name(function: Any) -> str:
-    function = getattr(function, "func", function)
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _cardinality(loader: Any, name: str) -> int | None:
-    try:
-        return len(loader.dataset) if name == ITEM else len(loader._index_sampler)
-    except Exception:  # no length, or one of the user's that fails
-        return None
 
 
 def _plain_indices(loader: Any) -> list[Any]:
@@ -329,23 +313,15 @@ def _plain_indices(loader: Any) -> list[Any]:
     return [list(range(at, min(at + size, last))) for at in range(0, last, size)]
 
 
-def _detached(loader: Any) -> Any:
-    """The dataset, or for one that only workers use, shallow copies of its objects.
-
-    What it opens when first asked must not stay open in the process that forks them.
-    """
-    return loader.dataset if loader.num_workers == 0 else _copied(loader.dataset)
-
-
 def _copied(dataset: Any, depth: int = 0) -> Any:
-    if hasattr(type(dataset), "__del__") or depth > datasets.DEEPEST:
+    if hasattr(type(dataset), "__del__") or depth > settings.DEEPEST:
         return dataset
     try:
         made = copy.copy(dataset)
         fields = made.__dict__
     except Exception:  # one that cannot be copied is used as it is
         return dataset
-    for name in datasets.INNER:
+    for name in settings.INNER:
         value = fields.get(name)
         if isinstance(value, list):
             fields[name] = [_copied(each, depth + 1) for each in value]
@@ -372,41 +348,38 @@ class Accesses:
         """Time them while the block runs; put back what was replaced."""
         replaced = []
         try:
-            for module, names in _OPENINGS.items():
+            for module, names in _ACCESSES.items():
                 for name in names:
-                    owner, last = _owner(module, name)
+                    *path, last = name.split(".")
+                    owner: Any = sys.modules.get(module)
+                    for part in path:
+                        owner = getattr(owner, part, None)
                     if owner is not None and hasattr(owner, last):
-                        replace(owner, last, self._timing(module, name))
+                        around(None, owner, last)(partial(self._call, module, name))
                         replaced.append((owner, last))
             yield
         finally:
             for owner, last in replaced:
                 undo(owner, last)
 
-    def _timing(self, module: str, name: str) -> Callable[[Any], Any]:
-        told = f"{module}.{name.split('.')[0]}"
+    def _call(self, module: str, name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Make and time a call; not one within another, or of what is no name of a file."""
+        given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
+        named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
         opens = not name.endswith(".close")
-
-        def make(original: Any) -> Any:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
-                named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
-                if self._inside or (opens and not named):
-                    return original(*args, **kwargs)
-                self._inside, began = True, time.monotonic()
-                try:
-                    return original(*args, **kwargs)
-                finally:
-                    self._inside = False
-                    spent = time.monotonic() - began
-                    self.seconds[told] = self.seconds.get(told, 0.0) + spent
-                    self.calls[told] = self.calls.get(told, 0) + opens
-                    if opens:
-                        self._files.setdefault(told, set()).add(str(given))
-
-            return call
-
-        return make
+        if self._inside or (opens and not named):
+            return original(*args, **kwargs)
+        self._inside, began = True, time.monotonic()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self._inside = False
+            spent = time.monotonic() - began
+            told = f"{module}.{name.split('.')[0]}"
+            self.seconds[told] = self.seconds.get(told, 0.0) + spent
+            self.calls[told] = self.calls.get(told, 0) + opens
+            if opens:
+                self._files.setdefault(told, set()).add(str(given))
 
     def of_items(self, made: int, item_s: float) -> list[dict[str, Any]]:
         """What was called for so many items: calls and seconds for each, the share of `item_s`.
@@ -424,71 +397,3 @@ class Accesses:
             for name, seconds in self.seconds.items()
             if self.calls[name]
         ]
-
-
-def _owner(module: str, name: str) -> tuple[Any, str]:
-    """The object whose attribute the last part of a name is; None where nothing imported it."""
-    *path, last = name.split(".")
-    owner: Any = sys.modules.get(module)
-    for each in path:
-        owner = getattr(owner, each, None)
-    return owner, last
-
-
-def lengths_in_items(items: list[Any], batch: Any) -> dict[str, Any] | None:
-    """Say which member of an item has the length that its row of the batch has; None if none.
-
-    `at` is its index or key, None for the item itself. `how` is "len" where each item has a
-    length of its own, "given" where items are padded already, with `value`.
-    """
-    ends: list[int] = []
-    for leaf in torch_batches.leaves(batch):
-        if ends := sequence_ends(leaf):
-            break
-    if len(ends) != len(items) or len(set(ends)) < 2:
-        return None
-    for at, values in _members(items):
-        lengths = [_length(value) for value in values]
-        if None not in lengths and len({a - b for a, b in zip(lengths, ends, strict=True)}) == 1:  # type: ignore[operator]
-            return {"at": at, "how": "len"}
-        found = _given(values, ends)
-        if found is not None:
-            return {"at": at, "how": "given", **found}
-    return None
-
-
-def _members(items: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
-    first = items[0]
-    if isinstance(first, (tuple, list)) and not all(isinstance(one, (int, float)) for one in first):
-        for at in range(len(first)):
-            yield at, [item[at] for item in items]
-    elif hasattr(first, "keys"):
-        for key in first.keys():  # noqa: SIM118 - not all iterate keys
-            if isinstance(key, str):
-                yield key, [item[key] for item in items]
-    else:
-        yield None, items
-
-
-def _length(value: Any) -> int | None:
-    """The steps of a sequence; None for what is none."""
-    if isinstance(value, (str, dict)) or getattr(value, "ndim", 1) == 0:
-        return None
-    try:
-        return len(value)
-    except TypeError:
-        return None
-
-
-def _given(values: list[Any], ends: list[int]) -> dict[str, Any] | None:
-    """The padding of rows that are of one length, where it ends them as it ends the batch's."""
-    import torch
-
-    if not all(torch_batches.is_tensor(value) and value.dim() in (1, 2) for value in values):
-        return None
-    if len({tuple(value.shape) for value in values}) != 1:
-        return None
-    rows = torch.stack(values)
-    if sequence_ends(rows) != ends:
-        return None
-    return {"value": given_steps(rows)[1], "features": rows.dim() == 3}

@@ -1,18 +1,32 @@
-"""Run the last training forward of a model again, with a backward, as it was or varied."""
+"""The last training forward of a model, run again with a backward, as it was or varied."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import batches
+from ...process.process import in_words
+from ...timing.budget import Budget
+from ...timing.probing.alternating import CALLS, PROBE_S, alternate
+from .. import batches, memory
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
 
 WARM_UPS = 3
+PASS = "pass"
+NO_ANSWER = "not all ranks came to make it"
+LONGER = 3
+"""A probe that takes so many times as long as it should ends with fewer blocks."""
+SLOWER = 5
+"""A probe that then still has not enough blocks is given up after so many times as long."""
+
+_SHARDED = ("DTensor", "FlatParameter", "FSDPModule", "FullyShardedDataParallel")
+"""Kinds of parameters, and of modules, of which each rank has a part."""
+_LIGHTNING = ("lightning", "pytorch_lightning")
 
 
 class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
@@ -30,29 +44,25 @@ class Pass:
     what a cheap loss costs, and its gradient reaches all that the outputs depend on. Each call
     drops the gradients of the one before. Hooks that wait for a gradient, and may update its
     weight, are set aside. `autocast` is the dtype of the region around the forward, "" for none.
-    Where the loop `keeps` graphs, one of an earlier step may be among what it derives.
+    Where the loop `keeps` graphs, one of an earlier step may be among what it derives. `once` is
+    how many seconds it takes, `device` the type of device that it runs on.
     """
 
     def __init__(
         self, module: Any, args: Any, kwargs: Any, autocast: str = "", keeps: bool = False
     ) -> None:
         self.module = module
-        self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), _apart)
+        self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), batches.apart)
         self.parameters: list[Any] = list(module.parameters())
-        hooks = [getattr(one, "_post_accumulate_grad_hooks", None) for one in self.parameters]
-        self._hooks: list[dict[Any, Any]] = [one for one in hooks if one]
+        hooks = [getattr(weight, "_post_accumulate_grad_hooks", None) for weight in self.parameters]
+        self._hooks: list[dict[Any, Any]] = [members for members in hooks if members]
         self.autocast = autocast.removeprefix("torch.")
         self._keeps = keeps
         self.once = 0.0
 
     @property
     def device(self) -> str:
-        """The type of the device that the first parameter is on: "cpu", "cuda"."""
         return str(self.parameters[0].device.type) if self.parameters else "cpu"
-
-    @property
-    def name(self) -> str:
-        return type(self.module).__name__
 
     def __call__(
         self, arguments: tuple[Any, Any] | None = None, autocast: Any = None, module: Any = None
@@ -63,30 +73,12 @@ class Pass:
         for parameter in self.parameters:
             parameter.grad = None
         args, kwargs = batches.fresh(arguments or self.arguments)
+        dtype = autocast or (getattr(torch, self.autocast) if self.autocast else None)
         with torch.enable_grad():
-            with self._region(autocast):
+            with torch.autocast(self.device, dtype=dtype) if dtype else contextlib.nullcontext():
                 outputs = (self.module if module is None else module)(*args, **kwargs)
-            with emptied(self._hooks):
-                torch.autograd.backward(surrogate(outputs), retain_graph=self._keeps)
-
-    def _region(self, dtype: Any) -> Any:
-        import torch
-
-        if dtype is None and self.autocast:
-            dtype = getattr(torch, self.autocast)
-        if dtype is None:
-            return contextlib.nullcontext()
-        return torch.autocast(self.device, dtype=dtype)
-
-    def warm_up(self, driver: Driver) -> None:
-        """Run it a few times, and keep in `once` the seconds that the fastest run took."""
-        times = []
-        for _ in range(WARM_UPS):
-            began = time.monotonic()
-            self()
-            driver.sync()
-            times.append(time.monotonic() - began)
-        self.once = min(times)
+            with _emptied(self._hooks):
+                torch.autograd.backward(_surrogate(outputs), retain_graph=self._keeps)
 
 
 @contextlib.contextmanager
@@ -94,27 +86,27 @@ def evaluated(module: Any) -> Iterator[None]:
     """A module in the mode of evaluation, without gradients and with nothing drawn for good."""
     import torch
 
-    modes = [(one, one.training) for one in module.modules()]
+    modes = [(part, part.training) for part in module.modules()]
     try:
         module.eval()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             yield
     finally:
-        for one, training in modes:
-            one.training = training
+        for part, training in modes:
+            part.training = training
 
 
 @contextlib.contextmanager
-def emptied(held: list[dict[Any, Any]]) -> Iterator[None]:
+def _emptied(held: list[dict[Any, Any]]) -> Iterator[None]:
     """Take all out of dictionaries for a while; PyTorch looks into these very ones."""
-    before = [dict(one) for one in held]
-    for one in held:
-        one.clear()
+    before = [dict(members) for members in held]
+    for members in held:
+        members.clear()
     try:
         yield
     finally:
-        for one, members in zip(held, before, strict=True):
-            one.update(members)
+        for members, kept in zip(held, before, strict=True):
+            members.update(kept)
 
 
 def changed(arguments: tuple[Any, Any], change: Callable[[Any], Any]) -> tuple[Any, Any]:
@@ -129,12 +121,12 @@ def changed(arguments: tuple[Any, Any], change: Callable[[Any], Any]) -> tuple[A
         return new[-1]
 
     made: tuple[Any, Any] = batches.mapped(arguments, noted)
-    if not {id(leaf) for leaf in batches.leaves(made)} <= {id(one) for one in new}:
+    if not {id(leaf) for leaf in batches.leaves(made)} <= {id(tensor) for tensor in new}:
         raise NotOffered("a container among the arguments of the model could not be changed")
     return made
 
 
-def surrogate(outputs: Any) -> Any:
+def _surrogate(outputs: Any) -> Any:
     """The sum of all outputs that carry a gradient; raises `NotOffered` if none does."""
     found = {
         id(leaf): leaf
@@ -143,15 +135,181 @@ def surrogate(outputs: Any) -> Any:
     }
     if not found:
         raise NotOffered("the model returns no tensor that carries a gradient")
-    total: Any = None
-    for leaf in found.values():
-        part = leaf.float().sum()
-        total = part if total is None else total + part.to(total.device)
-    return total
+    first, *others = (leaf.float().sum() for leaf in found.values())
+    return sum((part.to(first.device) for part in others), first)
 
 
-def _apart(tensor: Any) -> Any:
-    """A tensor without the graph it came from, which its own backward has freed."""
-    if tensor.grad_fn is None:
-        return tensor
-    return tensor.detach().requires_grad_(tensor.requires_grad)
+class Probing:
+    """The last pass of the largest trained model, and the optimizers, to be probed.
+
+    A pass that is not varied may run as it is `compiled`.
+    """
+
+    def __init__(self, driver: Driver, deadline: float, compiled: bool = False) -> None:
+        self.driver = driver
+        self.deadline = deadline
+        self._as_compiled = compiled
+        self.optimizers: list[Any] = list(driver.loops.optimizers)
+        self._pass: Pass | None = None
+        self._reason = ""
+        self._left: set[str] = set()
+
+    def training_pass(self, calls: int = CALLS) -> Pass:
+        """The pass, tried out; raises `NotOffered` where it cannot be run `calls` times."""
+        if self._pass is None and not self._reason:
+            try:
+                self._pass = self._try()
+            except NotOffered as error:
+                self._reason = str(error)
+            except Exception as error:
+                self._reason = f"its last pass could not be repeated: {in_words(error)}"
+        if self._pass is None:
+            raise NotOffered(self._reason)
+        self.check(calls * self._pass.once, f"a forward and backward takes {self._pass.once:.2g} s")
+        return self._pass
+
+    def check(self, takes_s: float, because: str) -> None:
+        """Raise `NotOffered` where so many seconds do not fit any more."""
+        if time.monotonic() + takes_s > self.deadline:
+            raise NotOffered(f"{because}: {self.lacking(takes_s)}")
+
+    def lacking(self, takes_s: float) -> str:
+        """Say that so many seconds do not fit any more."""
+        return Budget.of(self.driver).lacking(takes_s, time.monotonic())
+
+    def _try(self) -> Pass:
+        try:
+            found = self._last_pass()
+        except Exception as error:
+            self.leave(PASS, str(error) if isinstance(error, NotOffered) else in_words(error))
+            raise
+        self._together(PASS)
+        with _exchanging_nothing():
+            found.once = min(self.timed(found) for _ in range(WARM_UPS))
+        return found
+
+    def timed(self, call: Callable[[], Any]) -> float:
+        """Seconds of one call, waited for."""
+        began = time.monotonic()
+        call()
+        self.driver.sync()
+        return time.monotonic() - began
+
+    def _last_pass(self) -> Pass:
+        """The last pass, not yet run; raises `NotOffered` where it cannot be repeated."""
+        calls = list(self.driver.loops.model_calls.values())
+        if not calls:
+            raise NotOffered("no training forward of a model was seen")
+        module, args, kwargs = max(calls, key=lambda call: _size(call[0]))
+        if memory.processes() > 1:
+            if self.driver.world is None:
+                raise NotOffered("its ranks cannot agree on when to do it")
+            module, args, kwargs = _rank_alone(module, args, kwargs)
+        if not self._as_compiled and any(
+            getattr(part, "_compiled_call_impl", None) or type(part).__name__ == "OptimizedModule"
+            for part in module.modules()
+        ):
+            raise NotOffered("the model is compiled, and would be compiled anew for each probe")
+        loops = self.driver.loops
+        return Pass(module, args, kwargs, loops.autocast or "", loops.keeps_graph)
+
+    def leave(self, name: str, reason: str) -> None:
+        """This rank does not take part in what `name` is, so that no other may wait for it."""
+        if self.driver.world is not None and name not in self._left:
+            self._left.add(name)
+            self.driver.world.say(f"probe-{name}", reason)
+
+    def _together(self, name: str) -> None:
+        """Several ranks come here at the same time; raises `NotOffered` unless all can go on."""
+        if self.driver.world is None:
+            return
+        self._left.add(name)
+        said = self.driver.world.all_say(f"probe-{name}", "")
+        if said is None:
+            raise NotOffered(NO_ANSWER)
+        for rank, reason in enumerate(said):
+            if reason:
+                raise NotOffered(f"rank {rank} cannot: {reason}")
+
+    def compare(
+        self,
+        name: str,
+        base: Callable[[], Any],
+        candidate: Callable[[], Any],
+        once: float,
+        per_candidate: int = 1,
+        **detail: Any,
+    ) -> None:
+        """Time the two in turn and record the probe.
+
+        `once` is about how many seconds `base` takes. Raises `NotOffered` where the
+        candidate is so slow, its first call apart, that it would use up the time of
+        the probes after it.
+        """
+        self._together(name)
+        usual = max(PROBE_S, per_candidate * CALLS * once)
+        soft = min(self.deadline, time.monotonic() + LONGER * usual)
+        ends: float | None = None
+
+        def bounded() -> None:
+            nonlocal ends
+            if ends is not None and time.monotonic() > ends:
+                raise NotOffered(f"given up: the variation ran over {SLOWER} times slower")
+            with _exchanging_nothing() if ends is None else contextlib.nullcontext():
+                candidate()
+            if ends is None:
+                ends = time.monotonic() + SLOWER * usual
+
+        alternate(self.driver, name, soft, base, bounded, per_candidate, **detail)
+
+
+def _size(module: Any) -> tuple[bool, int]:
+    """Models that can be trained before frozen ones (a teacher), larger before smaller."""
+    parameters = list(module.parameters())
+    trains = any(weight.requires_grad for weight in parameters)
+    return trains, sum(weight.numel() for weight in parameters)
+
+
+# The model of a rank without what exchanges its gradients, for passes that no other waits for.
+#
+# A forward of the module within `DistributedDataParallel` does not prepare its reducer, which then
+# ignores the backward. All collectives of a process group are numbered: what a pass exchanges
+# nevertheless is seen in its first run, which the ranks make together.
+
+
+def _rank_alone(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    """The model and its arguments, as one rank can run it; raises `NotOffered` where none can."""
+    import torch
+
+    if type(module) is torch.nn.parallel.DistributedDataParallel:
+        device, module = module.device, module.module
+        if device is not None and device.type != "cpu":  # it moves what it is given
+            args, kwargs = batches.mapped((args, kwargs), lambda tensor: tensor.to(device))
+        if any(base.__module__.partition(".")[0] in _LIGHTNING for base in type(module).__mro__):
+            raise NotOffered("Lightning calls its model by other ways than its forward")
+    for part in (*module.parameters(), *module.modules()):
+        if any(base.__name__ in _SHARDED for base in type(part).__mro__):
+            raise NotOffered("each rank has a part of the model only")
+        if isinstance(part, torch.nn.SyncBatchNorm):
+            raise NotOffered("its SyncBatchNorm exchanges with the other ranks in each pass")
+    return module, args, kwargs
+
+
+@contextlib.contextmanager
+def _exchanging_nothing() -> Iterator[None]:
+    """Raise `NotOffered` at the end if collectives were made meanwhile."""
+    before = _collectives()
+    yield
+    if _collectives() != before:
+        raise NotOffered("the model exchanges with the other ranks in each pass")
+
+
+def _collectives() -> list[int]:
+    """How many collectives each process group has made; raises `NotOffered` if not counted."""
+    if memory.processes() < 2:
+        return []
+    groups: Any = sys.modules["torch.distributed.distributed_c10d"]
+    try:
+        return [int(group._get_sequence_number_for_group()) for group in groups._world.pg_map]
+    except (AttributeError, RuntimeError) as error:
+        raise NotOffered("this PyTorch does not count what its process groups exchange") from error

@@ -9,48 +9,299 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...process.process import in_words
+from ...timing.budget import Budget
 from ...timing.probing import spare_memory
 from ...timing.probing.alternating import CALLS, PROBE_S
 from .. import batches, memory
-from . import forward_backward, updates
-from .passes import NotNeeded, NotOffered, Pass, changed
-from .probing import NO_ANSWER, Probing, text
+from .passes import NO_ANSWER, NotNeeded, NotOffered, Pass, Probing, changed
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
+
+COMPILE_S = 60.0
+"""Compiling took 10 to 60 s on a CPU, and cannot be interrupted."""
+CACHE = "TORCHINDUCTOR_CACHE_DIR"
+COPIES = 8
+"""Base and candidate of an update each keep tensors, gradients and up to two states as large."""
+GRADIENT = 1e-3
+"""Gradients are random and about that large: squared they are no denormal numbers, which
+would slow a CPU down."""
+
+
+def record(driver: Driver, deadline: float) -> None:
+    """Run the probes that make sense for the largest trained model and its optimizer.
+
+    `driver.loops.model_calls` holds the last call of each trained model as (module,
+    args, kwargs), `driver.loops.autocast` the dtype of the autocast region around it.
+    Each probe is an event `probe`, or `missing` with the reason why it was not run; of
+    what is there already, or could change nothing, there is neither.
+    """
+    left = None
+    if driver.world is not None:
+        left = driver.world.all_say("probes", deadline - time.monotonic())
+        deadline = time.monotonic() + min(left or [0.0])
+    probing = Probing(driver, deadline)
+    for name, run in PROBES.items():
+        if driver.kind == "fit" and name in OWN_STEP:
+            continue
+        answered = driver.world is None or left is not None
+        reason = _attempt(run, probing, name) if answered else NO_ANSWER
+        if reason:
+            driver.record.write("missing", what=f"probe {name}", reason=reason)
+    driver.record.flush()
+
+
+def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> str:
+    """Make a probe; return "" or why it was not made."""
+    try:
+        if time.monotonic() > probing.deadline:
+            raise NotOffered(probing.lacking(PROBE_S))
+        run(probing)
+        return ""
+    except NotNeeded as error:
+        probing.leave(name, str(error))
+        return ""
+    except Exception as error:
+        reason = str(error) if isinstance(error, NotOffered) else in_words(error)
+    probing.leave(name, reason)
+    cuda = sys.modules["torch"].cuda
+    if cuda.is_initialized():
+        with contextlib.suppress(Exception):  # the reason of the probe says what happened
+            probing.driver.sync()
+            cuda.empty_cache()  # what it had taken
+    return reason
+
+
+# ------------------------------------------------------- the pass, and the pass varied
+
+
+def _vary(
+    probing: Probing,
+    name: str,
+    set_to: Callable[[Any], Any],
+    usual: Any,
+    other: Any,
+    **detail: Any,
+) -> None:
+    """Compare the pass with a switch as it is, `usual`, with the pass with its `other` value.
+
+    `set_to` is called before each pass, and may return what the pass is called with.
+    """
+    found = probing.training_pass()
+
+    def run(value: Any) -> None:
+        found(**(set_to(value) or {}))
+
+    model = type(found.module).__name__
+    try:
+        base, candidate = partial(run, usual), partial(run, other)
+        probing.compare(name, base, candidate, found.once, **detail, model=model)
+    finally:
+        set_to(usual)
+
+
+def _autocast(probing: Probing) -> None:
+    """The pass in bfloat16 where PyTorch holds that safe; float16 on older GPUs."""
+    import torch
+
+    found = probing.training_pass()
+    if found.autocast or torch.is_autocast_enabled(found.device):
+        raise NotNeeded("autocast is on already")
+    if not _all_float32(found):
+        raise NotNeeded("the parameters are not all float32")
+    older = found.device == "cuda" and _capability() < (8, 0)
+    dtype = torch.float16 if older else torch.bfloat16
+    called = str(dtype).removeprefix("torch.")
+    _vary(
+        probing,
+        "autocast",
+        lambda on: {"autocast": dtype if on else None},
+        False,
+        True,
+        dtype=called,
+    )
+
+
+def _channels_last(probing: Probing) -> None:
+    """The pass with the model's weights and images in channels_last.
+
+    The loop would convert each batch too, so that counts as part of the pass.
+    """
+    import torch
+
+    found, last = probing.training_pass(), torch.channels_last
+    kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
+    if not any(isinstance(part, kinds) for part in found.module.modules()):
+        raise NotNeeded("the model has no two-dimensional convolution")
+    if not any(map(_is_image, batches.leaves(found.arguments))):
+        raise NotNeeded("no argument of the model has four dimensions")
+    weights = [weight for weight in found.parameters if weight.dim() == 4]
+    before = [weight.data for weight in weights]
+    if any(one.is_contiguous(memory_format=last) and not one.is_contiguous() for one in before):
+        raise NotNeeded("the model is in channels_last already")
+    left, needed = memory.spare(found.parameters[0].device), sum(each.nbytes for each in before)
+    if left is not None and needed > left / 2:
+        raise NotOffered("too little memory was left to copy the weights")
+    after = [tensor.to(memory_format=last) for tensor in before]
+
+    current = before
+
+    def use(tensors: list[Any]) -> dict[str, Any]:
+        nonlocal current
+        if current is not tensors:
+            current = tensors
+            for weight, tensor in zip(weights, tensors, strict=True):
+                weight.grad = None
+                weight.data = tensor
+        return {"arguments": batches.mapped(found.arguments, convert) if tensors is after else None}
+
+    def convert(leaf: Any) -> Any:
+        return leaf.to(memory_format=last) if _is_image(leaf) else leaf
+
+    _vary(probing, "channels_last", use, before, after)
+
+
+def _is_image(tensor: Any) -> bool:
+    return bool(tensor.dim() == 4 and tensor.is_floating_point())
+
+
+def _compiled(probing: Probing) -> None:
+    """The compiled pass, where there is time to compile; that is seldom so."""
+    import torch
+
+    found = probing.training_pass()
+    compiler = os.environ.get("CXX", "g++")
+    if found.device == "cpu" and shutil.which(compiler) is None:
+        raise NotOffered(f"there is no C++ compiler ({compiler}) to compile it with")
+    if Budget.of(probing.driver).trials:
+        raise NotOffered("compiling takes up to a minute, and a trial does it in any case")
+    probing.check(COMPILE_S, "compiling takes up to a minute")
+    with _compiling_here():
+        faster = torch.compile(found.module)
+        _vary(probing, "compile", lambda module: {"module": module}, None, faster)
+
+
+@contextlib.contextmanager
+def _compiling_here() -> Iterator[None]:
+    """Compile without worker processes, which would stay, and into a folder that goes."""
+    import torch
+    from torch._inductor import config
+
+    before = os.environ.get(CACHE)
+    try:
+        with (
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+            config.patch(compile_threads=1, cpp_cache_precompile_headers=False),
+        ):
+            os.environ[CACHE] = folder
+            yield
+    finally:
+        os.environ.pop(CACHE, None)
+        if before is not None:
+            os.environ[CACHE] = before
+        torch._dynamo.reset()
+
+
+def _matmul_precision(probing: Probing) -> None:
+    """The pass with TF32 matrix products against those of full float32."""
+    import torch
+
+    found = probing.training_pass()
+    if found.device != "cuda" or _capability() < (8, 0):
+        raise NotNeeded("only a CUDA GPU of capability 8.0 or higher has TF32")
+    if found.autocast or torch.is_autocast_enabled("cuda") or not _all_float32(found):
+        raise NotNeeded("the model does not compute in float32")
+    before = torch.get_float32_matmul_precision()
+    if before != "highest":
+        raise NotNeeded(f"the precision is {before} already")
+    _vary(probing, "matmul_precision", torch.set_float32_matmul_precision, "highest", "high")
+
+
+def _cudnn_benchmark(probing: Probing) -> None:
+    """The pass with convolution kernels that cuDNN timed, against those it chose by rule."""
+    import torch
+
+    found, flags = probing.training_pass(), torch.backends.cudnn
+    if found.device != "cuda" or flags.benchmark or flags.deterministic:
+        raise NotNeeded("no cuDNN kernels are chosen by rule")
+    if not any(isinstance(part, torch.nn.modules.conv._ConvNd) for part in found.module.modules()):
+        raise NotNeeded("the model has no convolution")
+    set_to = lambda on: setattr(flags, "benchmark", on)  # noqa: E731
+    _vary(probing, "cudnn_benchmark", set_to, False, True)
+
+
+def _anomaly(probing: Probing) -> None:
+    """The pass without anomaly detection, against that with it."""
+    import torch
+
+    if not torch.is_anomaly_enabled():
+        raise NotNeeded("anomaly detection is off")
+    checks_nan = torch.is_anomaly_check_nan_enabled()
+    set_to = lambda on: torch.set_anomaly_enabled(on, checks_nan)  # noqa: E731
+    _vary(probing, "anomaly", set_to, True, False)
+
+
+def _capability() -> tuple[int, int]:
+    import torch
+
+    return torch.cuda.get_device_capability()
+
+
+def _all_float32(found: Pass) -> bool:
+    import torch
+
+    floating = {weight.dtype for weight in found.parameters if weight.is_floating_point()}
+    return floating == {torch.float32}
+
+
+# ---------------------------------------------------------------------- twice the samples
 
 
 def _double_batch(probing: Probing) -> None:
     """The pass and the update on twice the samples; its time is compared per sample.
 
-    The loss is not known: the sum of the outputs stands in for it (see `Pass`). The
-    learning rates are zero meanwhile.
+    The loss is not known: the sum of the outputs stands in for it (see `Pass`). The learning rates
+    are zero meanwhile: steps cost the same and leave the weights alone, which a few hundred steps
+    on a stand-in would drive to infinity, and some kernels stop the process on what is no number.
     """
+    import torch
+
     found = probing.training_pass(calls=2 * CALLS)
     size = _samples(found, probing.driver)
     _check_memory(found)
-    doubled = changed(found.arguments, _twice)
-    trained = {id(each) for each in found.parameters}
+    doubled = changed(
+        found.arguments,
+        lambda one: torch.cat([one, one]).detach().requires_grad_(one.requires_grad),
+    )
+    trained = {id(weight) for weight in found.parameters}
     steppers = [
-        each
-        for each in probing.optimizers
-        if any(id(one) in trained for group in each.param_groups for one in group["params"])
-        and all("lr" in group for group in each.param_groups)
-        and not _needs_closure(each)
+        optimizer
+        for optimizer in probing.optimizers
+        if any(id(weight) in trained for weight in _parameters(optimizer))
+        and all("lr" in group for group in optimizer.param_groups)
+        and not _needs_closure(optimizer)
     ]
 
     def run(arguments: Any) -> None:
         found(arguments)
-        for each in steppers:
-            each.step()
+        for optimizer in steppers:
+            optimizer.step()
 
-    put_back = _frozen(steppers)
+    groups = [group for optimizer in steppers for group in optimizer.param_groups]
+    rates = [group["lr"] for group in groups]
     try:
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate.detach() * 0 if hasattr(rate, "detach") else 0.0
         probing.compare(
             "double_batch",
             base=lambda: run(found.arguments),
@@ -58,17 +309,12 @@ def _double_batch(probing: Probing) -> None:
             once=found.once,
             per_candidate=2,
             batch_size=size,
-            model=found.name,
+            model=type(found.module).__name__,
             updates=len(steppers),
         )
     finally:
-        put_back()
-
-
-def _twice(tensor: Any) -> Any:
-    import torch
-
-    return torch.cat([tensor, tensor]).detach().requires_grad_(tensor.requires_grad)
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
 
 
 def _samples(found: Pass, driver: Driver) -> int:
@@ -77,10 +323,9 @@ def _samples(found: Pass, driver: Driver) -> int:
     if len(sizes) != 1 or 0 in sizes:
         raise NotOffered("the arguments of the model have no first dimension in common")
     size = int(sizes.pop())
-    times_first = any(
-        getattr(each, "batch_first", True) is False for each in found.module.modules()
-    )
-    if times_first and getattr(driver.dataset(), "batch_size", None) != size:
+    modules = found.module.modules()
+    time_first = any(getattr(part, "batch_first", True) is False for part in modules)
+    if time_first and getattr(driver.dataset(), "batch_size", None) != size:
         raise NotOffered("the first dimension may be time (batch_first=False)")
     return size
 
@@ -98,95 +343,103 @@ def _check_memory(found: Pass) -> None:
         raise NotOffered("too little memory was left for twice the samples")
 
 
-def _frozen(optimizers: list[Any]) -> Callable[[], None]:
-    """Set the learning rates to zero: steps cost the same and leave the weights alone.
-
-    Returns what puts them back. Without it a few hundred steps on a stand-in for the
-    loss drive the weights to infinity, and some kernels stop the process on what is
-    no number.
-    """
-    kept = [(group, group["lr"]) for one in optimizers for group in one.param_groups]
-    for group, rate in kept:
-        group["lr"] = rate.detach() * 0 if hasattr(rate, "detach") else 0.0
-
-    def put_back() -> None:
-        for group, rate in kept:
-            group["lr"] = rate
-
-    return put_back
-
-
 def _needs_closure(optimizer: Any) -> bool:
     """Whether a step must be given a function that computes the loss (`LBFGS`)."""
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
 
 
+# ------------------------------------------------ the update, on copies of its tensors
+
+
+def _fused(probing: Probing) -> None:
+    """The update of most values by fused kernels, against the one as it is."""
+    if not probing.optimizers:
+        raise NotOffered("no optimizer of torch.optim updated the weights")
+    values = lambda optimizer: sum(weight.numel() for weight in _updated(optimizer))  # noqa: E731
+    optimizer = max(probing.optimizers, key=values)
+    base, candidate = _pair(optimizer)
+    base.step()
+    probing.driver.sync()
+    once = probing.timed(base.step)
+    probing.check(CALLS * once, f"an update takes {once:.2g} s")
+    tensors, cls = len(_parameters(base)), type(optimizer).__name__
+    probing.compare("fused", base.step, candidate.step, once, optimizer=cls, tensors=tensors)
+
+
+def _pair(optimizer: Any) -> tuple[Any, Any]:
+    """The optimizer as it is and with `fused=True`, each on copies of its own."""
+    import torch
+
+    if any(group.get("fused") for group in optimizer.param_groups):
+        raise NotNeeded("the optimizer is fused already")
+    cls = type(optimizer)
+    if not cls.__module__.startswith("torch.optim"):
+        raise NotOffered(f"{cls.__name__} is no optimizer of torch.optim")
+    if "fused" not in inspect.signature(cls).parameters:
+        raise NotOffered(f"{cls.__name__} takes no fused=")
+    _check_copies(_updated(optimizer))
+    base = _copy(optimizer, {}, lambda weight: torch.randn_like(weight).detach() * GRADIENT)
+    return base, _copy(base, {"fused": True, "foreach": None}, lambda copied: copied.grad.clone())
+
+
+def _check_copies(tensors: list[Any]) -> None:
+    import torch
+
+    if not tensors:
+        raise NotOffered("the optimizer has no tensor to update")
+    if any(type(tensor) not in (torch.nn.Parameter, torch.Tensor) for tensor in tensors):
+        raise NotOffered("the optimizer updates tensors of a kind that is not copied")
+    if any(tensor.grad is not None and tensor.grad.is_sparse for tensor in tensors):
+        raise NotOffered("gradients are sparse")
+    left = memory.spare(tensors[0].device)
+    if left is not None and COPIES * sum(tensor.nbytes for tensor in tensors) > left / 2:
+        raise NotOffered("too little memory was left to copy the optimizer's tensors")
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [weight for group in optimizer.param_groups for weight in group["params"]]
+
+
+def _updated(optimizer: Any) -> list[Any]:
+    """The tensors that the optimizer updates: those with a gradient, if any has one now."""
+    wanted = [weight for weight in _parameters(optimizer) if weight.requires_grad]
+    return [weight for weight in wanted if weight.grad is not None] or wanted
+
+
+def _copy(optimizer: Any, settings: dict[str, Any], gradient: Callable[[Any], Any]) -> Any:
+    """A new optimizer of the same class and hyper-parameters, on copies with gradients."""
+    cls = type(optimizer)
+    accepted = inspect.signature(cls).parameters
+    wanted = {id(weight) for weight in _updated(optimizer)}
+    groups: list[dict[str, Any]] = []
+    for group in optimizer.param_groups:
+        copies = []
+        for weight in group["params"]:
+            if id(weight) in wanted:
+                copies.append(weight.detach().clone().requires_grad_())
+                copies[-1].grad = gradient(weight)
+        # A learning rate may be a tensor, which a step may write into.
+        kept = {
+            name: value.detach().clone() if hasattr(value, "detach") else value
+            for name, value in (group | settings).items()
+            if name not in ("params", "param_names")
+        }
+        groups += [{**kept, "params": copies}] if copies else []
+    given = {name: value for name, value in groups[0].items() if name in accepted}
+    return cls(groups, **{name: value for name, value in given.items() if name != "params"})
+
+
 PROBES: dict[str, Callable[[Probing], None]] = {
-    "autocast": forward_backward.autocast,
-    "channels_last": forward_backward.channels_last,
-    "fused": updates.fused,
-    "anomaly": forward_backward.anomaly,
-    "matmul_precision": forward_backward.matmul_precision,
-    "cudnn_benchmark": forward_backward.cudnn_benchmark,
+    "autocast": _autocast,
+    "channels_last": _channels_last,
+    "fused": _fused,
+    "anomaly": _anomaly,
+    "matmul_precision": _matmul_precision,
+    "cudnn_benchmark": _cudnn_benchmark,
     "double_batch": _double_batch,
-    "compile": forward_backward.compiled,
+    "compile": _compiled,
 }
 """The quick and the likely ones first."""
 OWN_STEP = frozenset(PROBES) - {"double_batch"}
 """Those that vary what is the user's own to write, and Keras's in its `fit`."""
-
-
-def record(driver: Driver, deadline: float) -> None:
-    """Run the probes that make sense for the largest trained model and its optimizer.
-
-    `driver.loops.model_calls` holds the last call of each trained model as (module,
-    args, kwargs), `driver.loops.autocast` the dtype of the autocast region around it.
-    Each probe is an event `probe`, or `missing` with the reason why it was not run; of
-    what is there already, or could change nothing, there is neither.
-    """
-    if driver.world is not None:
-        left = driver.world.all_say("probes", deadline - time.monotonic())
-        if left is None:
-            _none(driver, NO_ANSWER)
-            return
-        deadline = time.monotonic() + min(left)
-    probing = Probing(driver, deadline)
-    for name, run in PROBES.items():
-        if driver.kind == "fit" and name in OWN_STEP:
-            continue
-        late = time.monotonic() > deadline
-        reason = probing.lacking(PROBE_S) if late else _attempt(run, probing, name)
-        if reason:
-            probing.leave(name, reason)
-            _release(driver)
-            driver.record.write("missing", what=f"probe {name}", reason=reason)
-    driver.record.flush()
-
-
-def _none(driver: Driver, reason: str) -> None:
-    for name in PROBES:
-        driver.record.write("missing", what=f"probe {name}", reason=reason)
-    driver.record.flush()
-
-
-def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> str:
-    try:
-        run(probing)
-    except NotNeeded as error:
-        probing.leave(name, str(error))
-        return ""
-    except NotOffered as error:
-        return str(error)
-    except Exception as error:
-        return text(error)
-    return ""
-
-
-def _release(driver: Driver) -> None:
-    """Give back what a probe that failed had taken on the GPU."""
-    cuda = sys.modules["torch"].cuda
-    if cuda.is_initialized():
-        with contextlib.suppress(Exception):  # the reason of the probe says what happened
-            driver.sync()
-            cuda.empty_cache()

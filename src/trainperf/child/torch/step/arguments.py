@@ -6,12 +6,11 @@ import weakref
 from typing import Any, NamedTuple
 
 from ...process.frames import Place, site
-from ..batches import leaves
+from ..batches import apart, leaves, mapped
 from .calls import EVALUATION, Call
 
 MODELS = 4
 """Calls are kept of so many models: they hold on to a batch each."""
-DEEPEST = 4
 
 
 class Forward(NamedTuple):
@@ -51,11 +50,15 @@ class CallArguments:
 
     # ------------------------------------------------------------- from the hooks
 
-    def forward(self, call: Call, args: tuple[Any, ...], output: Any) -> None:
-        """An outermost module was called: `args` is (module, arguments, keywords)."""
-        module, arguments, keywords = args
+    def forward(
+        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
+    ) -> None:
+        """An outermost module, the first of `args`, was called."""
+        module, *arguments = args
         region, self.region = self.region, None
-        device = self._device(module)
+        if (device := self._devices.get(id(module))) is None:
+            first = next(iter(module.parameters()), None)
+            device = self._devices[id(module)] = "" if first is None else first.device.type
         if not device:
             return
         grad = self._torch.is_grad_enabled()
@@ -65,8 +68,13 @@ class CallArguments:
             if not recorded:
                 return
         else:
-            self._keep(module, call.place, arguments, keywords)
-        self.autocast[call.place] = self._dtype(device, region)
+            self._keep(module, call.place, tuple(arguments), keywords)
+        dtype: Any = ""
+        if self._torch.is_autocast_enabled(device):
+            dtype = self._torch.get_autocast_dtype(device)
+        elif getattr(region, "_enabled", False):
+            dtype = region.fast_dtype
+        self.autocast[call.place] = str(dtype).rpartition(".")[2]
         del self._forwards[:-MODELS]
         pending = call.part == EVALUATION
         self._forwards.append(
@@ -74,8 +82,8 @@ class CallArguments:
                 call.part,
                 call.place,
                 weakref.ref(module),
-                self._without_graph(arguments) if pending else (),
-                self._without_graph(keywords) if pending else {},
+                mapped(tuple(arguments), apart) if pending else (),
+                mapped(keywords, apart) if pending else {},
             )
         )
 
@@ -136,40 +144,13 @@ class CallArguments:
 
     # -------------------------------------------------------------------- internal
 
-    def _device(self, module: Any) -> str:
-        """The kind of device a module's weights are on, "" if it has none."""
-        key = id(module)
-        if key not in self._devices:
-            first = next(iter(module.parameters()), None)
-            self._devices[key] = "" if first is None else first.device.type
-        return self._devices[key]
-
-    def _dtype(self, device: str, region: Any) -> str:
-        if self._torch.is_autocast_enabled(device):
-            dtype = self._torch.get_autocast_dtype(device)
-        elif getattr(region, "_enabled", False):
-            dtype = region.fast_dtype
-        else:
-            return ""
-        return str(dtype).rpartition(".")[2]
-
     def _keep(
         self, module: Any, place: Place | None, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         key = id(module)
         if key not in self._calls and len(self._calls) >= MODELS:
             return
-        args, kwargs = self._without_graph(args), self._without_graph(kwargs)
+        args, kwargs = mapped((args, kwargs), apart)  # of which none keeps another model's graph
         self._calls[key] = Forward("forward", place, weakref.ref(module), args, kwargs)
         shapes = tuple(tuple(one.shape) for one in leaves((args, kwargs)))
         self._shapes.setdefault(key, set()).add(shapes)
-
-    def _without_graph(self, value: Any, depth: int = 0) -> Any:
-        """The same values, of which none keeps another model's graph alive."""
-        if getattr(value, "grad_fn", None) is not None:
-            return value.detach().requires_grad_(True)
-        if depth < DEEPEST and type(value) in (list, tuple):
-            return type(value)(self._without_graph(one, depth + 1) for one in value)
-        if depth < DEEPEST and type(value) is dict:
-            return {key: self._without_graph(one, depth + 1) for key, one in value.items()}
-        return value

@@ -76,8 +76,6 @@ class Sum:
 
 Known = list[tuple[Call, bool, float]]
 """Calls of a step, each with whether it counted in an earlier one, and its seconds so far."""
-MOST_SPANS = 1000
-"""So many marks of parts are kept before those that have passed are read."""
 
 
 class Ledger:
@@ -85,7 +83,7 @@ class Ledger:
 
     Each edge of a part is a mark on the clock of the devices, so that what was queued counts
     for the part that queued it, and what is hidden behind it for none; nothing waits. `settle`
-    reads the marks. `outside` has the calls that stood in no step.
+    reads the marks.
     """
 
     def __init__(self, device: HostClock) -> None:
@@ -93,7 +91,6 @@ class Ledger:
         self.steps = 0
         self.seconds = 0.0
         self.sums: dict[Key, Sum] = {}
-        self.outside: dict[Key, Sum] = {}
         self._device = device
         self._calls: list[Call] = []
         self._spans: list[tuple[Call, Mark, Mark]] = []
@@ -175,45 +172,27 @@ class Ledger:
         taken = {id(call): seconds for call, _, seconds in calls}
         for call, first, last in spans:
             taken[id(call)] = taken.get(id(call), 0.0) + self._between(first, last)
-        first_at = began.host - SLACK_S
-        if kept:
-            self.seconds += self._between(began, ended)
-            inside = [one for one in calls if one[0].began >= first_at or one[1]]
-            _count(inside, taken, self.sums)
-        _count([one for one in calls if one[0].began < first_at], taken, self.outside)
+        if not kept:
+            return
+        self.seconds += self._between(began, ended)
+        seen = set()
+        for call, counted, _ in calls:
+            if not call.part or not (counted or call.began >= began.host - SLACK_S):
+                continue
+            total = self.sums.setdefault(call.key, Sum())
+            total.seconds += taken[id(call)]
+            total.calls += not counted
+            total.reads += 0 if counted else call.reads
+            if call.key not in seen and not counted:
+                total.steps += 1
+                seen.add(call.key)
 
     def _between(self, first: Mark, last: Mark) -> float:
         return self._device.at(last) - self._device.at(first)
-
-    def _read_passed(self) -> None:
-        """Read the marks that have passed, as in a long evaluation between two steps."""
-        kept = []
-        for call, first, last in self._spans:
-            if self._device.passed(last):
-                call.seconds += self._between(first, last)
-            else:
-                kept.append((call, first, last))
-        self._spans = kept
 
     def _edge(self) -> Mark:
         now = self._device.mark()
         if self.open:
             self._spans.append((self.open[-1], self._at, now))
-            if len(self._spans) > MOST_SPANS:
-                self._read_passed()
         self._at = now
         return now
-
-
-def _count(calls: Known, taken: dict[int, float], sums: dict[Key, Sum]) -> None:
-    seen = set()
-    for call, counted, _ in calls:
-        if not call.part:
-            continue
-        one = sums.setdefault(call.key, Sum())
-        one.seconds += taken[id(call)]
-        one.calls += not counted
-        one.reads += 0 if counted else call.reads
-        if call.key not in seen and not counted:
-            one.steps += 1
-            seen.add(call.key)

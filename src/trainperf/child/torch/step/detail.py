@@ -20,9 +20,9 @@ from ...process import frames
 from ...process.frames import Place
 from ...process.process import Attempt
 from .calls import SCALER, Ledger
-from .hooks import Before, Hooks, Streams
+from .hooks import Hooks
 from .loggers import imported
-from .patches import Dynamo, Patches, Warnings
+from .patches import Dynamo, Patches
 from .split import Split
 
 if TYPE_CHECKING:
@@ -66,10 +66,9 @@ class Detail:
         self._torch: Any = sys.modules["torch"]
         self._patches = Patches()
         self._dynamo = Dynamo(self._patches)
-        self._warnings = Warnings(Hooks.__module__)
-        streams = Streams(self._torch)
+        self._filter: Any = None
         self._ledger = Ledger(self._loops.device)
-        self._hooks = Hooks(self._torch, self._ledger, streams, self._off, self._failed)
+        self.hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
         self._syncs = SyncWarnings(self._torch, self._off)
         self._fault = ""
         self._compiled = 0
@@ -78,16 +77,20 @@ class Detail:
 
     def start(self) -> None:
         """Set the hooks, at a boundary: the step that begins is the first."""
-        self._hooks.on = True
+        self.hooks.on = True
         try:
-            self._hooks.streams.computes()
+            self.hooks.streams.computes()
             self._ledger.begin()
             self._patch()
             self._dynamo.start()
-            self._warnings.start()
+            # PyTorch is not to warn anew where our frame stands in for the user's.
+            warnings.filterwarnings("ignore", module=re.escape(Hooks.__module__) + "$")
+            self._filter = warnings.filters[0]
             self._syncs.start()  # its filter must stand before that of the hooks
-            reference = weakref.ref(self)
-            os.register_at_fork(after_in_child=lambda: _forked(reference))
+            forked = weakref.WeakMethod(self.forked)
+            os.register_at_fork(
+                after_in_child=lambda: None if (stop := forked()) is None else stop()
+            )
         except Exception as error:
             self._failed(error)
 
@@ -96,7 +99,7 @@ class Detail:
 
         One that is not `usual`, as its input was opened anew, is left out.
         """
-        if not self._hooks.on:
+        if not self.hooks.on:
             return
         try:
             compiled = self._dynamo.compiled() and self._compiled < COMPILED
@@ -104,21 +107,15 @@ class Detail:
             kept = usual and not compiled
             self._ledger.step_ended(began, ended, kept=kept)
             self._syncs.step_ended(kept)
-            self._hooks.waits = None
+            self.hooks.waits = None
         except Exception as error:
             self._failed(error)
 
     def add(self, part: str, seconds: float) -> None:
         """Charge a part, "input", with what the driver measured and what ends now."""
-        if self._hooks.on:
+        if self.hooks.on:
             self._ledger.add(part, seconds)
-            self._hooks.waits = None
-
-    def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hooks.steps(optimizer, args, kwargs)
-
-    def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hooks.stepped(optimizer, args, kwargs)
+            self.hooks.waits = None
 
     def stop(self) -> None:
         """Take the hooks out and record what was seen."""
@@ -130,21 +127,14 @@ class Detail:
                 write("missing", what="split", reason=reason)
                 return
             self._ledger.settle()
-            split = Split(self._ledger, self._hooks.seen)
+            split = Split(self._ledger, self.hooks.seen)
             split.record(write)
             split.record_waits(write, self._syncs.waits)
             if self._syncs.fault:
                 write("missing", what="waits for the GPU", reason=self._syncs.fault)
-            self._hooks.seen.hand_over(self._loops)
+            self.hooks.seen.hand_over(self._loops)
             self._loops.autocast = split.calls()["autocast"]
-            self._loops.keeps_graph = self._hooks.seen.retains
-
-    def stop_between(self) -> None:
-        """Take the hooks out; record only the evaluations that were seen between epochs."""
-        self._undo()
-        self._ledger.settle()
-        for one in Split(self._ledger, self._hooks.seen).evaluations():
-            self._process.record.write("torch_evaluation", **one)
+            self._loops.keeps_graph = self.hooks.seen.retains
 
     def forked(self) -> None:
         """In a forked worker nothing is timed, and no GPU is waited for or asked."""
@@ -154,42 +144,48 @@ class Detail:
     # -------------------------------------------------------------------- internal
 
     def _patch(self) -> None:
-        torch, hooks, seen = self._torch, self._hooks, self._hooks.seen
-        put, timed = self._patches.replace, self._hooks.timed
-        module, utils = torch.nn.Module, torch.nn.utils
-        scaler = torch.amp.GradScaler
-        put(module, "__call__", hooks.forward)
-        put(module, "zero_grad", timed("zero_grad", "module"))
-        put(torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad))
-        put(scaler, "scale", timed("rest", "scale", seen.scaler))
-        put(scaler, "step", timed("optimizer", SCALER, seen.scaler))
-        put(scaler, "update", timed("rest", "scaler.update"))
+        torch, hooks, seen = self._torch, self.hooks, self.hooks.seen
+        timed, scaler = self.hooks.timed, torch.amp.GradScaler
         keras = sys.modules.get("keras.optimizers")  # in a loop of the user's on PyTorch
-        put(getattr(keras, "Optimizer", None), "apply", timed("optimizer", "apply"))
-        put(torch.autocast, "__enter__", hooks.autocast)
-        put(torch.utils.data.dataloader._BaseDataLoaderIter, "__next__", hooks.loader)
-        for name, after in (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled)):
-            put(torch.Tensor, name, hooks.transfer(name, after))
-        for name in ("wait_stream", "wait_event"):
-            put(torch.cuda.Stream, name, hooks.awaits(name))
-        put(torch.cuda.Event, "wait", hooks.awaits("wait"))
-        put(torch.cuda.CUDAGraph, "replay", timed("graph", "replay"))
-        for name, what in SYNCS.items():
-            put(torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
-        self._functions([torch.autograd], "backward", "backward", "backward", seen.backward)
-        self._functions([torch.autograd], "grad", "backward", "grad")
+        loader = torch.utils.data.dataloader._BaseDataLoaderIter
+        begins, ends, computes = hooks.next_begins, hooks.next_ends, hooks.streams.copies_in_step
+        awaits = timed("transfer", "wait", users=True, when=hooks.streams.awaits_copies)
+        transfers = (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled))
+        hooked: list[tuple[Any, str, Callable[[Any], Any]]] = [
+            (torch.nn.Module, "__call__", timed("forward", "", hooks.forward_begins, seen.forward)),
+            (torch.nn.Module, "zero_grad", timed("zero_grad", "module")),
+            (torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad)),
+            (scaler, "scale", timed("rest", "scale", seen.scaler)),
+            (scaler, "step", timed("optimizer", SCALER, seen.scaler)),
+            (scaler, "update", timed("rest", "scaler.update")),
+            (getattr(keras, "Optimizer", None), "apply", timed("optimizer", "apply")),
+            (torch.autocast, "__enter__", hooks.autocast),
+            (loader, "__next__", timed("", "loader", begins, ends)),
+            *(
+                (torch.Tensor, name, timed("transfer", name, None, after, True, when=computes))
+                for name, after in transfers
+            ),
+            (torch.cuda.Stream, "wait_stream", awaits),
+            (torch.cuda.Stream, "wait_event", awaits),
+            (torch.cuda.Event, "wait", awaits),
+            (torch.cuda.CUDAGraph, "replay", timed("graph", "replay")),
+            *(
+                (torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
+                for name, what in SYNCS.items()
+            ),
+            (torch.autograd, "backward", timed("backward", "backward", seen.backward)),
+            (torch.autograd, "grad", timed("backward", "grad")),
+            *((found.owner, found.name, hooks.logs(found)) for found in imported()),
+        ]
+        for owner, name, make in hooked:
+            self._patches.replace([owner], name, make)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
-            self._functions([utils, utils.clip_grad], name, "rest", "clip")
-        for one in imported():
-            if isinstance(one.owner, type):
-                put(one.owner, one.name, hooks.logs(one))
-            else:
-                self._patches.replace_function([one.owner], one.name, hooks.logs(one))
+            owners = [torch.nn.utils, torch.nn.utils.clip_grad]
+            self._patches.replace(owners, name, timed("rest", "clip"))
 
-    def _functions(
-        self, owners: list[Any], name: str, part: str, what: str, before: Before | None = None
-    ) -> None:
-        self._patches.replace_function(owners, name, self._hooks.timed(part, what, before))
+    def _warns_again(self) -> None:
+        if self._filter in warnings.filters:
+            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
 
     def _off(self) -> bool:
         return bool(self._process.off)
@@ -199,18 +195,12 @@ class Detail:
         self._undo()
 
     def _undo(self) -> None:
-        self._hooks.on = False
-        parts = (self._dynamo.stop, self._syncs.stop, self._warnings.stop, self._patches.undo)
+        self.hooks.on = False
+        parts = (self._dynamo.stop, self._syncs.stop, self._warns_again, self._patches.undo)
         for stop in parts:
             # The others are taken out all the same.
             with Attempt(self._process, "taking the hooks of a step out"):
                 stop()
-
-
-def _forked(reference: Callable[[], Detail | None]) -> None:
-    detail = reference()
-    if detail is not None:
-        detail.forked()
 
 
 # Where operations wait for a GPU, as CUDA's own debug mode tells while a few steps run.
@@ -253,7 +243,13 @@ class SyncWarnings:
         try:
             if cuda.get_sync_debug_mode() != _OFF:
                 return
-            self._listen()
+            # Not `warnings.filterwarnings`: it would make every warning of the program's that
+            # was told once be told once more.
+            warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined]
+            self._lists = [warnings.filters]
+            module: Any = warnings
+            self._show, self._shown = module._showwarnmsg, self._take
+            module._showwarnmsg = self._shown
             self._set = True
             cuda.set_sync_debug_mode("warn")
         except Exception as error:
@@ -268,7 +264,13 @@ class SyncWarnings:
         except Exception as error:
             self._failed(error)
         self._set = False
-        self._listen_no_more()
+        module: Any = warnings
+        if self._shown is not None and module._showwarnmsg is self._shown:
+            module._showwarnmsg = self._show
+        for filters in (*self._lists, warnings.filters):  # `catch_warnings` works on a copy
+            while self._filter in filters:
+                filters.remove(self._filter)
+        self._lists, self._shown = [], None
 
     def forked(self) -> None:
         """CUDA cannot be asked in a forked process; its mode is none of that process's."""
@@ -285,38 +287,16 @@ class SyncWarnings:
     def _failed(self, error: Exception) -> None:
         self.fault = self.fault or f"{type(error).__name__}: {error}"[:500]
 
-    def _listen(self) -> None:
-        # Not `warnings.filterwarnings`: it would make every warning of the program's that
-        # was told once be told once more.
-        warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined]
-        self._lists = [warnings.filters]
-        module: Any = warnings
-        self._show, self._shown = module._showwarnmsg, self._take
-        module._showwarnmsg = self._shown
-
-    def _listen_no_more(self) -> None:
-        module: Any = warnings
-        if self._shown is not None and module._showwarnmsg is self._shown:
-            module._showwarnmsg = self._show
-        for each in (*self._lists, warnings.filters):  # `catch_warnings` works on a copy
-            while self._filter in each:
-                each.remove(self._filter)
-        self._lists, self._shown = [], None
-
     def _take(self, message: Any) -> None:
         text = str(message.message)
         if not _MINE.match(text):
             self._show(message)
             return
-        if text.startswith(_WAITS) and self._set:
+        mine = threading.get_ident() == self._main and not self._off()
+        if text.startswith(_WAITS) and self._set and mine:
             try:
-                self._note()
+                frame, _ = frames.users_frame()
+                if frame is not None:
+                    self._step[Place(frame.f_code, frame.f_lasti, frame.f_lineno)] += 1
             except Exception as error:
                 self._failed(error)
-
-    def _note(self) -> None:
-        if threading.get_ident() != self._main or self._off():
-            return
-        frame, _ = frames.users_frame()
-        if frame is not None:
-            self._step[Place(frame.f_code, frame.f_lasti, frame.f_lineno)] += 1

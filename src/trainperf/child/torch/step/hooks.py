@@ -17,7 +17,7 @@ from .loggers import Found
 from .patches import Callers
 
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
-After = Callable[[Call, tuple[Any, ...], Any], None]
+After = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 class Hooks:
@@ -33,12 +33,11 @@ class Hooks:
         self,
         torch: Any,
         ledger: Ledger,
-        streams: Streams,
         off: Callable[[], bool],
         failed: Callable[[BaseException], None],
     ) -> None:
         self.ledger = ledger
-        self.streams = streams
+        self.streams = Streams(torch)
         self.seen = CallArguments(torch)
         self.off = off
         self.failed = failed
@@ -56,17 +55,26 @@ class Hooks:
         after: After | None = None,
         users: bool = False,
         at: Callable[[], Place | None] | None = None,
+        when: Callable[..., bool] | None = None,
     ) -> Callable[[Any], Any]:
         """The maker of a hook that times a function; with `users`, only the user's calls.
 
-        `at` says where it is called, if that is not where the user's source calls PyTorch.
+        `at` says where it is called, if that is not where the user's source calls PyTorch, and
+        `when`, given the arguments, whether the call is one to be timed.
         """
 
         def make(original: Any) -> Any:
             def hook(*args: Any, **kwargs: Any) -> Any:
-                if not self._takes(part):
+                if not (self._watches() and self.ledger.takes(part)):
                     return original(*args, **kwargs)
-                call = self._enter(part, what, users, before, args, kwargs, at=at)
+                call = None
+                try:
+                    if when is None or when(*args, **kwargs):
+                        call = self._enter(part, what, users, args, at)
+                        if call is not None and before is not None:
+                            before(call, args, kwargs)
+                except Exception as error:
+                    self.failed(error)
                 if call is None:
                     return original(*args, **kwargs)
                 try:
@@ -74,33 +82,12 @@ class Hooks:
                 except BaseException:
                     self._leave(call)
                     raise
-                self._leave(call, after, args, result)
+                self._leave(call, after, args, kwargs, result)
                 return result
 
             return hook
 
         return make
-
-    def forward(self, original: Any) -> Any:
-        """The hook of `Module.__call__`: the arguments are kept for the probes."""
-
-        def __call__(module: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if not self._takes("forward"):
-                return original(module, *args, **kwargs)
-            trains = getattr(module, "training", True) and self._torch.is_grad_enabled()
-            part = "forward" if trains else EVALUATION
-            if trains:
-                self.streams.computes()
-            call = self._enter(part, "", False, None, (), {}, id(module))
-            try:
-                output = original(module, *args, **kwargs)
-            except BaseException:
-                self._leave(call)
-                raise
-            self._leave(call, self.seen.forward, (module, args, kwargs), output)
-            return output
-
-        return __call__
 
     def logs(self, found: Found) -> Callable[[Any], Any]:
         """The maker of the hook of what shows a training or puts it on record.
@@ -121,39 +108,6 @@ class Hooks:
 
         return make
 
-    def transfer(self, name: str, after: After) -> Callable[[Any], Any]:
-        """The maker of the hook of a copy; one beside the step costs the wait for it."""
-        timed = self.timed("transfer", name, after=after, users=True)
-
-        def make(original: Any) -> Any:
-            within = timed(original)
-
-            def hook(*args: Any, **kwargs: Any) -> Any:
-                if self._takes("transfer") and self.streams.beside_step():
-                    self.streams.copies()
-                    return original(*args, **kwargs)
-                return within(*args, **kwargs)
-
-            return hook
-
-        return make
-
-    def awaits(self, name: str) -> Callable[[Any], Any]:
-        """The maker of the hook of a method by which a step may wait for copies beside it."""
-        timed = self.timed("transfer", name, users=True)
-
-        def make(original: Any) -> Any:
-            within = timed(original)
-
-            def hook(one: Any, *other: Any, **named: Any) -> Any:
-                if self._takes("transfer") and self.streams.awaits_copies(one, *other, **named):
-                    return within(one, *other, **named)
-                return original(one, *other, **named)
-
-            return hook
-
-        return make
-
     def autocast(self, original: Any) -> Any:
         """The hook of `autocast.__enter__`: a region inside a forward counts as around it."""
 
@@ -165,33 +119,19 @@ class Hooks:
 
         return __enter__
 
-    def loader(self, original: Any) -> Any:
-        """The hook of a loader's `__next__`: what happens in it is no part of the step's.
-
-        The driver says how long its loop waited; the wait for another loader's batch is
-        input as well, unless it feeds an evaluation.
-        """
-
-        def __next__(iterator: Any) -> Any:  # noqa: N807
-            if not self._takes("sync"):
-                return original(iterator)
-            call = self.waits = self._enter("", "loader", False, None, (), {})
-            try:
-                return original(iterator)
-            finally:
-                self._leave(call)
-                if call is not None and self.waits is call and self._torch.is_grad_enabled():
-                    call.part = "input"
-
-        return __next__
-
     def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self.stepped(optimizer, args, kwargs)  # of a step before, which has raised
+        self.stepped(optimizer)  # of a step before, which has raised
         top = self.ledger.open[-1].what if self.ledger.open else ""
         if self._watches() and (top == SCALER or self.ledger.takes("optimizer")):
-            self._enter("optimizer", "step", False, self.seen.steps, args, kwargs, id(optimizer))
+            try:
+                call = self._enter("optimizer", "step", False, (), None)
+                if call is not None:
+                    call.of = id(optimizer)
+                    self.seen.steps(call, args, kwargs)
+            except Exception as error:
+                self.failed(error)
 
-    def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def stepped(self, optimizer: Any) -> None:
         """After an optimizer's step; it is not called where the step has raised."""
         if not self._watches():
             return
@@ -200,66 +140,33 @@ class Hooks:
                 self._leave(call)
                 return
 
-    # ----------------------------------------------------------------- internal
+    # ------------------------------------------------- what is told of single calls
 
-    def _watches(self) -> bool:
-        mine = self.on and threading.get_ident() == self._main and not self.off()
-        return mine and not capturing()  # a graph's calls are written down, not done
+    def forward_begins(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An outermost module is called: in training, or to evaluate something."""
+        call.of = id(args[0])
+        if getattr(args[0], "training", True) and self._torch.is_grad_enabled():
+            self.streams.computes()
+        else:
+            call.part = EVALUATION
 
-    def _takes(self, part: str) -> bool:
-        return self._watches() and self.ledger.takes(part)
+    def next_begins(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A loader is asked for a batch: what happens in it is no part of the step's.
 
-    def _enter(
-        self,
-        part: str,
-        what: str,
-        users: bool,
-        before: Before | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        of: int = 0,
-        at: Callable[[], Place | None] | None = None,
-    ) -> Call | None:
-        try:
-            place = self._place(what, users) if at is None else at()
-            if users and place is None:
-                if part == "sync" and self._waits(what, args[0]):
-                    self.ledger.read()
-                return None
-            call = self.ledger.enter(part, what, place, of)
-            if before is not None:
-                before(call, args, kwargs)
-        except Exception as error:
-            self.failed(error)
-            return None
-        return call
+        The driver says how long its loop waited; the wait for another loader's batch is
+        input as well, unless it feeds an evaluation.
+        """
+        self.waits = call
 
-    def _leave(
-        self,
-        call: Call | None,
-        after: After | None = None,
-        args: tuple[Any, ...] = (),
-        result: Any = None,
-    ) -> None:
-        if call is None or not self.on:
-            return
-        try:
-            self.ledger.leave(call)
-            if after is not None:
-                after(call, args, result)
-        except Exception as error:
-            self.failed(error)
+    def next_ends(self, call: Call, *_: Any) -> None:
+        if self.waits is call and self._torch.is_grad_enabled():
+            call.part = "input"
 
-    def _place(self, what: str, users: bool) -> Place | None:
-        if what in TEXT:  # a logger may stand between
-            return self._callers.users_place()
-        return self._callers.of_tensor() if users else self._callers.through_torch()
-
-    def moved(self, call: Call, args: tuple[Any, ...], result: Any) -> None:
+    def moved(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         """A copy between devices, and not to another dtype; to the host, it is waited for."""
         self._between(call, args[0].device, result.device)
 
-    def filled(self, call: Call, args: tuple[Any, ...], result: Any) -> None:
+    def filled(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
         """A copy into a tensor that is there; between devices, as for `moved`."""
         source = args[1] if len(args) > 1 else result
         self._between(call, getattr(source, "device", result.device), result.device)
@@ -275,9 +182,51 @@ class Hooks:
         if self.streams.used and args[0].device.type == "cpu":
             call.part = ""
 
-    def _waits(self, what: str, tensor: Any) -> bool:
-        """Whether a library that reads a tensor waits for it, or would wait for that of a GPU."""
-        return tensor.device.type != "cpu" or (what != "cpu" and not self.streams.used)
+    # ----------------------------------------------------------------- internal
+
+    def _watches(self) -> bool:
+        mine = self.on and threading.get_ident() == self._main and not self.off()
+        return mine and not capturing()  # a graph's calls are written down, not done
+
+    def _enter(
+        self,
+        part: str,
+        what: str,
+        users: bool,
+        args: tuple[Any, ...],
+        at: Callable[[], Place | None] | None,
+    ) -> Call | None:
+        """A call that begins; None where a library makes one that only the user's are timed of."""
+        if at is not None:
+            place = at()
+        elif what in TEXT:  # a logger may stand between
+            place = self._callers.users_place()
+        else:
+            place = self._callers.of_tensor() if users else self._callers.through_torch()
+        if users and place is None:
+            device = args[0].device.type if part == "sync" else "cpu"
+            # Whether a library that reads a tensor waits for it, or would for that of a GPU.
+            if device != "cpu" or (part == "sync" and what != "cpu" and not self.streams.used):
+                self.ledger.read()
+            return None
+        return self.ledger.enter(part, what, place)
+
+    def _leave(
+        self,
+        call: Call,
+        after: After | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        result: Any = None,
+    ) -> None:
+        if not self.on:
+            return
+        try:
+            self.ledger.leave(call)
+            if after is not None:
+                after(call, args, kwargs or {}, result)
+        except Exception as error:
+            self.failed(error)
 
 
 # The streams of a step on a GPU: the one it computes on, and those beside it.
@@ -303,16 +252,13 @@ class Streams:
         if self.used:
             self._computes[self._cuda.current_device()] = self._in_use()
 
-    def beside_step(self) -> bool:
-        """Whether what is queued now is queued beside the step."""
-        if not self.used:
-            return False
-        computes = self._computes.get(self._cuda.current_device())
-        return computes is not None and computes != self._in_use()
-
-    def copies(self) -> None:
-        """Something is copied on the stream that is in use now."""
+    def copies_in_step(self, *_: Any, **__: Any) -> bool:
+        """Whether a copy that is queued now is no part of what goes on beside the step."""
+        computes = self._computes.get(self._cuda.current_device()) if self.used else None
+        if computes is None or computes == self._in_use():
+            return True
         self.copied.add(self._in_use())
+        return False
 
     def awaits_copies(self, one: Any, stream: Any = None, event: Any = None) -> bool:
         """Whether a call lets the step wait for copies beside it, on the stream it computes on.

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from ...process.frames import Place, is_ours, is_users, line_of, lines_of, site
+from ...process import turns
+from ...process.frames import Place, is_ours, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
 from .looks import Looks, Observer
 
@@ -109,8 +110,8 @@ class LineTrace:
         self._overridden: Any = self._torch.overrides.has_torch_function
         self.over = False
         self.fault = ""
-        reference = weakref.ref(self)
-        driver.process.after_fork(lambda: _forked(reference))
+        forked = weakref.WeakMethod(self._forked)
+        driver.process.after_fork(lambda: None if (stop := forked()) is None else stop())
 
     def refusal(self) -> str:
         """Why the mode cannot be used now, "" if it can."""
@@ -132,11 +133,16 @@ class LineTrace:
         elif not any(mode is self._mode for mode in self._stack()):
             self._mode.__enter__()
             self._driver.loops.lines = self
-            self._function.apply = classmethod(self._applied)
+            # Modes are told nothing of `autograd.Function.apply`.
+            self._function.apply = classmethod(
+                lambda owner, *args, **kwargs: self.call(
+                    self._apply.__get__(None, owner), args, kwargs
+                )
+            )
             self._torch.overrides.has_torch_function = self._overrides
             for place in self._places(sys._getframe(1)):
                 file = place.f_code.co_filename
-                self._loops |= {(file, node.lineno) for node in loops_at(file, place.f_lineno)}
+                self._loops |= {(file, node.lineno) for node in loops_at(place)}
 
     def outside(self, act: Callable[[], None]) -> None:
         """Call `act` with the next call of PyTorch's that is in no mark open now.
@@ -154,6 +160,12 @@ class LineTrace:
         self._torch.overrides.has_torch_function = self._overridden
         if any(mode is self._mode for mode in self._stack()[-1:]):
             self._mode.__exit__(None, None, None)
+
+    def _forked(self) -> None:
+        if not self.over:
+            self.stop()
+            # A process that the tracer was copied into would keep its operators for good.
+            self._torch._C._autograd._enable_record_function(False)
 
     def compiled(self) -> None:
         """TorchDynamo is given something, and cannot compile it as one graph under the mode."""
@@ -179,28 +191,25 @@ class LineTrace:
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Make a call of PyTorch's that the program makes, within a mark of its line."""
-        mark = value = None
-        if not self.over:
-            try:
-                with self._torch._C.DisableTorchFunctionSubclass():  # what we ask tensors
-                    mark, value = self._mark(function, args, kwargs)
-            except Exception as error:
-                self._failed(error)
+        mark, value = self._guarded(self._mark, function, args, kwargs) or (None, None)
         if mark is None:
             return function(*args, **kwargs)
         with self._around(mark.name):
             result = function(*args, **kwargs)
         if value is not None:
-            try:
-                with self._torch._C.DisableTorchFunctionSubclass():
-                    self._observer.after(value, args, result)
-            except Exception as error:
-                self._failed(error)
+            self._guarded(self._observer.after, value, args, result)
         return result
 
-    def _applied(self, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        """`autograd.Function.apply`, of which modes are told nothing."""
-        return self.call(self._apply.__get__(None, owner), args, kwargs)
+    def _guarded(self, act: Callable[..., Any], *args: Any) -> Any:
+        """Do what is ours, and ask tensors past what their class makes of it; None if it fails."""
+        if not self.over:
+            try:
+                with self._torch._C.DisableTorchFunctionSubclass():
+                    return act(*args)
+            except Exception as error:
+                self.fault = f"{type(error).__name__}: {error}"[:500]
+                self.over = True
+        return None
 
     def _overrides(self, given: Any) -> bool:
         """`has_torch_function`, as without us: PyTorch's layers ask it before their fast path."""
@@ -222,7 +231,7 @@ class LineTrace:
         if name in SILENT or self.over:
             return None, None
         direct = True
-        frame: FrameType | None = sys._getframe(2)
+        frame: FrameType | None = sys._getframe(3)
         while frame is not None:
             kind = self._kind(frame.f_code)
             if kind == _USERS:
@@ -234,11 +243,20 @@ class LineTrace:
         key = (frame.f_code, frame.f_lasti, name)
         mark = self._marks.get(key)
         if mark is None:
-            mark = self._marks[key] = self._new(frame, name, function, direct)
+            places = self._places(frame)
+            where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
+            made = UsersLine(where, line_text(places[0]), tuple(places))
+            line = self._lines.setdefault((where["file"], where["line"], where["function"]), made)
+            called = f"trainperf line {where['line']}: {name} ({len(self._marks)})"
+            place = places[0] if direct else None
+            mark = self._marks[key] = Mark(called, name_of(function), line, place)
         self._calls += 1
         line = mark.line
         if self._marked and len(line.elements) < MOST_ELEMENTS:
-            line.elements += filter(None, (self._largest(args, kwargs),))
+            tensor, given = self._torch.Tensor, [*args, *kwargs.values()]
+            firsts = [one[0] if isinstance(one, (tuple, list)) and one else one for one in given]
+            sizes = [one.numel() for one in firsts if isinstance(one, tensor)]
+            line.elements += [max(sizes)] if any(sizes) else []
         if not self._observer.on or self._torch._C._len_torch_dispatch_stack():
             return mark, None  # a mode of the script's would see what we call, or keep it
         with self._around(OWN):
@@ -257,16 +275,6 @@ class LineTrace:
             self._codes[code] = kind
         return kind
 
-    def _new(self, frame: FrameType, name: str, function: Any, direct: bool) -> Mark:
-        places = self._places(frame)
-        where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
-        key = (where["file"], where["line"], where["function"])
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = UsersLine(where, line_text(places[0]), tuple(places))
-        marked = f"trainperf line {where['line']}: {name} ({len(self._marks)})"
-        return Mark(marked, name_of(function), line, places[0] if direct else None)
-
     def _places(self, frame: FrameType | None) -> list[Place]:
         """The user's own lines on a stack, the innermost first."""
         places = []
@@ -276,21 +284,9 @@ class LineTrace:
             frame = frame.f_back
         return places
 
-    def _largest(self, args: Any, kwargs: Any) -> int:
-        tensor, most = self._torch.Tensor, 0
-        for given in (*args, *kwargs.values()):
-            for one in given[:1] if isinstance(given, (tuple, list)) else (given,):
-                if isinstance(one, tensor):
-                    most = max(most, one.numel())
-        return most
-
     def _stack(self) -> list[Any]:
         c = self._torch._C
         return [c._get_function_stack_at(at) for at in range(c._len_torch_function_stack())]
-
-    def _failed(self, error: Exception) -> None:
-        self.fault = f"{type(error).__name__}: {error}"[:500]
-        self.over = True
 
     # ------------------------------------------------------------------- the event
 
@@ -331,6 +327,16 @@ class LineTrace:
 
     def _told(self, line: UsersLine) -> dict[str, Any]:
         each = len(self._windows) * 1e9
+        # The innermost loop around it, or around its callers, that turns within a step.
+        loop = next(
+            (
+                users_site(place) | {"line": node.lineno}
+                for place in line.callers
+                for node in loops_at(place, inside=True)
+                if (place.f_code.co_filename, node.lineno) not in self._loops
+            ),
+            None,
+        )
         return {
             "where": line.where,
             "text": line.text,
@@ -340,18 +346,9 @@ class LineTrace:
             "backward_s": line.backward / each,
             "device_s": line.device / each,
             "name": max(line.functions, key=lambda name: line.functions[name], default=""),
-            "loop": self._loop(line),
+            "loop": loop,
             "looks": self._observer.seen(line.looks, self._turns),
         }
-
-    def _loop(self, line: UsersLine) -> dict[str, Any] | None:
-        """The innermost loop around a line that turns within a step, or around its callers."""
-        for place in line.callers:
-            file = place.f_code.co_filename
-            for node in reversed(loops_at(file, place.f_lineno, inside=True)):
-                if (file, node.lineno) not in self._loops:
-                    return users_site(place) | {"line": node.lineno}
-        return None
 
 
 def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
@@ -364,14 +361,6 @@ def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
     return Lines()
 
 
-def _forked(reference: Callable[[], LineTrace | None]) -> None:
-    trace = reference()
-    if trace is not None and not trace.over:
-        trace.stop()
-        # A process that the tracer was copied into would keep its operators for good.
-        sys.modules["torch"]._C._autograd._enable_record_function(False)
-
-
 def name_of(function: Any) -> str:
     """The name of a function of PyTorch's, as users write it: "torch.mm", "Tensor.add"."""
     name = str(getattr(function, "__name__", type(function).__name__))
@@ -381,42 +370,25 @@ def name_of(function: Any) -> str:
     if owner in ("TensorBase", "_TensorBase", "Tensor"):
         return f"Tensor.{name}"
     module = str(getattr(function, "__module__", None) or "torch")
-    if module == "torch._C._nn":
-        module = "torch.nn.functional"
-    return (
-        f"{module.removesuffix('.functional') if module == 'torch.functional' else module}.{name}"
-    )
+    written = {"torch._C._nn": "torch.nn.functional", "torch.functional": "torch"}
+    return f"{written.get(module, module)}.{name}"
 
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-_nodes: dict[str, list[Any]] = {}  # the loops and functions of a file
 
 
-def loops_at(file: str, line: int, inside: bool = False) -> list[Any]:
-    """The loops of a function that hold a line of it, the outermost first.
+def loops_at(place: Place, inside: bool = False) -> list[Any]:
+    """The loops of a function that hold a line of it, the innermost first.
 
     With `inside` the line is one that turns with the loop, not where its iterator is made.
     """
-    if file not in _nodes:
-        try:
-            tree = ast.parse("".join(lines_of(file)))
-        except (SyntaxError, ValueError):
-            tree = ast.Module([], [])
-        kinds = (*LOOPS, *COMPREHENSIONS, *FUNCTIONS)
-        _nodes[file] = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-    holding = [node for node in _nodes[file] if node.lineno <= line <= (node.end_lineno or 0)]
-    first = max((node.lineno for node in holding if isinstance(node, FUNCTIONS)), default=0)
-    found: list[Any] = []
-    for node in holding:
-        if isinstance(node, LOOPS) and node.lineno >= first:
-            turns = isinstance(node, ast.While) or line >= node.body[0].lineno
-            found += [node] if turns or not inside else []
-        elif isinstance(node, COMPREHENSIONS) and node.lineno >= first:
-            found.append(node)
-    return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+    return [
+        node
+        for node in turns.nodes_around(place, (*LOOPS, *COMPREHENSIONS))
+        if not (inside and isinstance(node, (ast.For, ast.AsyncFor)))
+        or place.f_lineno >= node.body[0].lineno
+    ]
 
 
 # What the tracer's events say.

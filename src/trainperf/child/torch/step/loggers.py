@@ -67,22 +67,18 @@ class Found(NamedTuple):
 
 def imported() -> Iterator[Found]:
     """Yield what of `LOGGERS` this process has imported."""
-    for one in LOGGERS:
-        module = sys.modules.get(one.module)
-        library = one.module.partition(".")[0]
-        for owner in _owners(module, one):
-            for name, value in list(vars(owner).items()):
+    for logger in LOGGERS:
+        module = sys.modules.get(logger.module)
+        library = logger.module.partition(".")[0]
+        owner: Any = getattr(module, logger.owner, None) if logger.owner else module
+        owners = [] if owner is None or logger.called_back else [owner]
+        if isinstance(owner, type):
+            owners += [one for one in _subclasses(owner) if one.__name__ not in HAND_ON]
+        for each in owners:
+            for name, value in list(vars(each).items()):
                 function = isinstance(value, (FunctionType, MethodType))
-                if function and any(fnmatchcase(name, each) for each in one.names):
-                    yield Found(owner, name, _said(owner, name), library, one.called_back)
-
-
-def _owners(module: Any, one: Logger) -> list[Any]:
-    owner = getattr(module, one.owner, None) if one.owner else module
-    if not isinstance(owner, type):
-        return [] if owner is None else [owner]
-    owners = list(_subclasses(owner)) if one.called_back else [owner, *_subclasses(owner)]
-    return [each for each in owners if each.__name__ not in HAND_ON]
+                if function and any(fnmatchcase(name, pattern) for pattern in logger.names):
+                    yield Found(each, name, _said(each, name), library, logger.called_back)
 
 
 def _subclasses(cls: type) -> Iterator[type]:

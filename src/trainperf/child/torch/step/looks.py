@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...process.frames import Place, lines_of, site
+from ...process.frames import Place, site
+from ..built.models import text_at
 from ..graphs import capturing
 
 LARGE = 2**17
@@ -165,7 +166,12 @@ class Observer:
         device = given["query"].device.type
         if self._torch.is_autocast_enabled(device):
             dtype = self._torch.get_autocast_dtype(device)
-            given = {name: _cast(value, dtype) for name, value in given.items()}
+            given = {
+                name: value.to(dtype)
+                if hasattr(value, "dtype") and value.is_floating_point()
+                else value
+                for name, value in given.items()
+            }
         if not self._math(given):
             return None
         needed = list(CHANGES)
@@ -293,7 +299,13 @@ class Values:
 
     def of(self, tensor: Any) -> int:
         """The value of a tensor: equal numbers hold the same. Raises `Unknown`."""
-        sample = self._sample(tensor)
+        sample = ""
+        if tensor.device.type == "cpu":
+            # A few elements: an array of NumPy's may share its memory, and be written into.
+            if not tensor.is_contiguous() and tensor.numel() > LARGE:
+                raise Unknown
+            flat = tensor.detach().reshape(-1)
+            sample = repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
         reference, version, value = self._known.get(id(tensor), (None, 0, 0))
         before: Any = reference() if reference is not None else None
         if before is not tensor or version != tensor._version:
@@ -305,19 +317,6 @@ class Values:
     def put(self, tensor: Any, value: int) -> None:
         if not tensor.is_inference():
             self._known[id(tensor)] = weakref.ref(tensor), tensor._version, value
-
-    def _sample(self, tensor: Any) -> str:
-        """A few of its elements: an array of NumPy's may share its memory, and be written into."""
-        if tensor.device.type != "cpu":
-            return ""
-        if not tensor.is_contiguous() and tensor.numel() > LARGE:
-            raise Unknown
-        flat = tensor.detach().reshape(-1)
-        return repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
-
-
-def _cast(value: Any, dtype: Any) -> Any:
-    return value.to(dtype) if hasattr(value, "dtype") and value.is_floating_point() else value
 
 
 def _changed(given: dict[str, Any], names: list[str]) -> dict[str, Any]:
@@ -346,14 +345,8 @@ comes first, to be found needless."""
 
 def variable(place: Place | None, position: int) -> str | None:
     """The name that a call is given at a position, as the source has it; None if it is no name."""
-    where = site(place)
-    if where is None or "col" not in where:
-        return None
-    lines = lines_of(where["file"])[where["line"] - 1 : where["end_line"]]
     try:
-        text = "".join(lines)
-        last = sum(map(len, lines[:-1])) + where["end_col"]
-        node = ast.parse(f"({text[where['col'] : last]})", mode="eval").body
+        node = ast.parse(f"({text_at(site(place))})", mode="eval").body
     except SyntaxError:
         return None
     given: list[ast.expr] = []
@@ -363,13 +356,5 @@ def variable(place: Place | None, position: int) -> str | None:
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         is_module = isinstance(owner, ast.Name) and owner.id in ("torch", "F", "functional", "nn")
         given = [*([] if owner is None or is_module else [owner]), *node.args]
-    named = given[position] if position < len(given) else None
-    return _dotted(named) if named is not None else None
-
-
-def _dotted(node: ast.expr) -> str | None:
-    """`a`, `self.a`; None of anything else."""
-    if isinstance(node, ast.Attribute):
-        owner = _dotted(node.value)
-        return f"{owner}.{node.attr}" if owner else None
-    return node.id if isinstance(node, ast.Name) else None
+    name = ast.unparse(given[position]) if position < len(given) else ""
+    return name if all(part.isidentifier() for part in name.split(".")) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import math
 import os
 import re
 import sys
@@ -16,10 +17,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.tracing import LINES
-from ..probes.passes import NotOffered, Pass
-from ..probes.probing import Probing, text
+from ..probes.passes import NotOffered, Pass, Probing
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -48,22 +49,17 @@ def record(driver: Driver, deadline: float) -> None:
     try:
         if time.monotonic() > deadline:
             raise NotOffered(Budget.of(driver).lacking(TRACE_S, time.monotonic()))
-        with _compiling_nothing():
+        stance: Any = contextlib.nullcontext()
+        if "torch._dynamo" in sys.modules:
+            # What was compiled for the script's own steps; where that does not serve, it raises.
+            stance = sys.modules["torch"].compiler.set_stance("fail_on_recompile")
+        with stance:
             traced = _trace(driver, Probing(driver, deadline, compiled=True).training_pass(calls=2))
         driver.record.write("torch_trace", **traced)
-    except NotOffered as error:
-        driver.record.write("missing", what=WHAT, reason=str(error))
     except Exception as error:
-        driver.record.write("missing", what=WHAT, reason=text(error))
+        reason = str(error) if isinstance(error, NotOffered) else in_words(error)
+        driver.record.write("missing", what=WHAT, reason=reason)
     driver.record.flush()
-
-
-def _compiling_nothing() -> Any:
-    """Run what was compiled for the script's own steps; where that does not serve, it raises."""
-    if "torch._dynamo" not in sys.modules:
-        return contextlib.nullcontext()
-    torch: Any = sys.modules["torch"]
-    return torch.compiler.set_stance("fail_on_recompile")
 
 
 def _trace(driver: Driver, one: Pass) -> dict[str, Any]:
@@ -214,16 +210,14 @@ def device() -> str | None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Kineto logs nothing and keeps CUPTI, and finds the environment as it was afterwards."""
-    before = {name: os.environ.get(name) for name in ASKED}
+    before = {name: os.environ[name] for name in ASKED if name in os.environ}
     os.environ.update(ASKED)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in ASKED:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 # What PyTorch's tracer saw: operators by their time, kernels, and the gaps between.
@@ -300,15 +294,33 @@ class OperatorTimes:
         inside = [event for event in events if self._pass_of(event) is not None]
         self.on_host = [event for event in inside if _is_operator(event)]
         self.on_device = [event for event in inside if _is_work(event)]
-        self.kernels = [event for event in self.on_device if _is_kernel(event)]
+        others = (COPY, "Memset")
+        self.kernels = [
+            event
+            for event in self.on_device
+            if (_kind(event) == "kernel" if _kind(event) else not event.name().startswith(others))
+        ]
 
     def event(self) -> dict[str, Any]:
         """The fields of the event `torch_trace`; all but `passes` are per pass."""
         cuda = self.device == "cuda"
         leaves, times = self._by_operator() if cuda else self._own_times()
         own = (spent for name, (_, spent) in times.items() if is_fusable(name))
-        fusable = self._fusable() if cuda else sum(own)
+        if cuda:
+            # Kernels that little but read and write memory: element by element, sums, norms, casts.
+            # Those that no operator started (Triton's) may be compiled already.
+            names = self._names()
+            of = (
+                (names.get(event.linked_correlation_id(), LIBRARY), event) for event in self.kernels
+            )
+            own = (_spent(event) for name, event in of if is_fusable(name))
         gaps, unqueued = self._gaps() if cuda else (0, 0)
+        spans: dict[int, list[Interval]] = defaultdict(list)
+        for event in self.on_device:
+            spans[event.device_index()].append((_start(event), _end(event)))
+        busy = [_covered(spans[index]) for index in sorted(spans)]  # whatever else it ran meanwhile
+        together = sum(busy) - _covered([span for several in spans.values() for span in several])
+        on_cores = [event for event in self.kernels if TENSOR_CORES.search(event.name())]
         ranked = sorted(times.items(), key=lambda item: -item[1][1])
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
@@ -320,13 +332,14 @@ class OperatorTimes:
                 for name, (calls, spent) in listed
             ],
             "others_s": self._mean(sum(spent for _, (_, spent) in others)),
-            "fusable_s": self._mean(fusable),
+            "fusable_s": self._mean(sum(own)),
             "kernels": leaves / len(self.windows),
             "gap_s": self._mean(gaps) if cuda else None,
             "unqueued_s": self._mean(unqueued) if cuda else None,
-            "device_s": [self._mean(each) for each in self._by_device()] if cuda else [],
-            "together_s": self._mean(self._together()) if cuda else None,
-            "tensor_core_s": self._mean(self._on_tensor_cores()) if cuda else None,
+            "device_s": [self._mean(spent) for spent in busy] if cuda else [],
+            # How long more than one GPU ran something, each further one counted.
+            "together_s": self._mean(together) if cuda else None,
+            "tensor_core_s": self._mean(sum(map(_spent, on_cores))) if cuda else None,
         }
 
     def _mean(self, nanoseconds: int) -> float:
@@ -368,7 +381,7 @@ class OperatorTimes:
             name = names.get(by, label)
             if by in names and label.startswith(COPY):
                 name = f"{name}: {label}"
-            found[name][1] += _end(event) - _start(event)
+            found[name][1] += _spent(event)
             if by not in names or (name, by) not in seen:  # one call may start several
                 found[name][0] += 1
                 seen.add((name, by))
@@ -377,19 +390,6 @@ class OperatorTimes:
     def _names(self) -> dict[int, str]:
         """The operators by the numbers that what they started is linked to."""
         return {one.correlation_id(): one.name().removeprefix(ENGINE) for one in self.on_host}
-
-    def _fusable(self) -> int:
-        """Time of kernels that operators started which compiling can put together.
-
-        Those do little but read and write memory: element by element, sums, norms, softmax,
-        casts. Kernels that no operator started (Triton's) may be compiled already.
-        """
-        names = self._names()
-        return sum(
-            _end(event) - _start(event)
-            for event in self.kernels
-            if is_fusable(names.get(event.linked_correlation_id(), LIBRARY))
-        )
 
     def _gaps(self) -> Interval:
         """Time between first and last work of each pass in which the devices had none.
@@ -412,25 +412,6 @@ class OperatorTimes:
             until = max(until, _end(event))
         return gaps, unqueued
 
-    def _by_device(self) -> list[int]:
-        """How long each GPU ran something, whatever it ran at the same time."""
-        spans: dict[int, list[Interval]] = defaultdict(list)
-        for event in self.on_device:
-            spans[event.device_index()].append((_start(event), _end(event)))
-        return [_covered(spans[index]) for index in sorted(spans)]
-
-    def _together(self) -> int:
-        """How long more than one GPU ran something, each further one counted."""
-        spans = [(_start(event), _end(event)) for event in self.on_device]
-        return sum(self._by_device()) - _covered(spans) if spans else 0
-
-    def _on_tensor_cores(self) -> int:
-        return sum(
-            _end(event) - _start(event)
-            for event in self.kernels
-            if TENSOR_CORES.search(event.name())
-        )
-
 
 def is_fusable(operator: str) -> bool:
     """Whether compiling can put an operator together with others: one of PyTorch's own.
@@ -442,22 +423,17 @@ def is_fusable(operator: str) -> bool:
 
 def _nested(events: list[Any]) -> Iterator[tuple[str, int, bool]]:
     """Name, own time and whether it called others, of each operator of one thread."""
-    running: list[list[Any]] = []  # name, end, own time, called others
-    for event in sorted(events, key=lambda event: (_start(event), -_end(event))):
-        start, end = _start(event), _end(event)
-        while running and running[-1][1] <= start:
-            yield _closed(running)
+    running: list[list[Any]] = []  # end, name, own time, called others
+    for event in [*sorted(events, key=lambda event: (_start(event), -_end(event))), None]:
+        start = math.inf if event is None else _start(event)
+        while running and running[-1][0] <= start:
+            _, name, own, calls_others = running.pop()
+            yield name, max(0, own), calls_others
         if running:
-            running[-1][2] -= min(end, running[-1][1]) - start
+            running[-1][2] -= min(_end(event), running[-1][0]) - start
             running[-1][3] = True
-        running.append([event.name(), end, end - start, False])
-    while running:
-        yield _closed(running)
-
-
-def _closed(running: list[list[Any]]) -> tuple[str, int, bool]:
-    name, _, own, calls_others = running.pop()
-    return name, max(0, own), calls_others
+        if event is not None:
+            running.append([_end(event), event.name(), _spent(event), False])
 
 
 def _covered(spans: list[Interval]) -> int:
@@ -475,6 +451,10 @@ def _start(event: Any) -> int:
 
 def _end(event: Any) -> int:
     return int(event.start_ns() + event.duration_ns())
+
+
+def _spent(event: Any) -> int:
+    return int(event.duration_ns())
 
 
 def _on_host(event: Any) -> bool:
@@ -512,8 +492,3 @@ def _is_work(event: Any) -> bool:
         return kind in ("kernel", "gpu_memcpy", "gpu_memset")
     annotation = getattr(event, "is_user_annotation", None)
     return event.name() != PASS and not (annotation is not None and annotation())
-
-
-def _is_kernel(event: Any) -> bool:
-    kind = _kind(event)
-    return kind == "kernel" if kind else not event.name().startswith((COPY, "Memset"))

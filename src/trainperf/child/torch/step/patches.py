@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
-import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
@@ -24,32 +23,24 @@ class Patches:
     def __init__(self) -> None:
         self._made: list[tuple[Any, str, bool, Any, Any]] = []
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    def replace(self, owners: list[Any], name: str, make: Callable[[Any], Any]) -> None:
         """Put `make(original)` in place of `owner.name`, inherited or its own.
 
+        A function of modules is replaced where the user's modules imported it by name as well.
         Where there is no such name, or it cannot be set, nothing is done.
         """
-        original = getattr(owner, name, None)
-        if original is None:
-            return
-        own = name in vars(owner)
-        hook = functools.wraps(original)(make(original))
-        try:
-            setattr(owner, name, hook)
-        except (TypeError, AttributeError):
-            return
-        self._made.append((owner, name, own, original, hook))
-
-    def replace_function(self, owners: list[Any], name: str, make: Callable[[Any], Any]) -> None:
-        """Replace a function in its modules, and where the user's modules imported it by name."""
         original = getattr(owners[0], name, None)
         if original is None:
             return
         hook = functools.wraps(original)(make(original))
-        for module, bound in [(owner, name) for owner in owners] + _imported(original):
-            if vars(module).get(bound) is original:
-                setattr(module, bound, hook)
-                self._made.append((module, bound, True, original, hook))
+        places = [(owner, name) for owner in owners]
+        if isinstance(owners[0], ModuleType):
+            places += _imported(original)
+        for owner, bound in places:
+            own = bound in vars(owner)
+            with suppress(TypeError, AttributeError):
+                setattr(owner, bound, hook)
+                self._made.append((owner, bound, own, original, hook))
 
     def remove(self) -> None:
         """Take everything out again; what another has replaced since stays his."""
@@ -71,24 +62,6 @@ class Patches:
         """Take everything out for good."""
         self.remove()
         self._made.clear()
-
-
-class Warnings:
-    """Keeps PyTorch from warning anew where our frame stands in for the user's."""
-
-    def __init__(self, module: str) -> None:
-        self._module = module
-        self._filter: Any = None
-
-    def start(self) -> None:
-        """Ignore what is said of a line of `module`."""
-        warnings.filterwarnings("ignore", module=re.escape(self._module) + "$")
-        self._filter = warnings.filters[0]
-
-    def stop(self) -> None:
-        if self._filter in warnings.filters:
-            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
-        self._filter = None
 
 
 def _imported(function: Any) -> list[tuple[ModuleType, str]]:
@@ -117,7 +90,7 @@ class Dynamo:
         if "torch._dynamo" in sys.modules:
             self._listen()
         else:
-            self._patches.replace(sys.modules["torch"], "compile", self._first)
+            self._patches.replace([sys.modules["torch"]], "compile", self._first)
 
     def _first(self, original: Any) -> Any:
         def compile(*args: Any, **kwargs: Any) -> Any:
@@ -147,14 +120,9 @@ class Dynamo:
         self._listens = False
         handler, self._handler = self._handler, None
         if handler is not None:
-            for remove, callback in (
-                (handler.remove_start_callback, self._begins),
-                (handler.remove_end_callback, self._ends),
-            ):
-                try:
-                    remove(callback)
-                except ValueError:  # torch.compiler.reset() has dropped it
-                    pass
+            with suppress(ValueError):  # torch.compiler.reset() has dropped them
+                handler.remove_start_callback(self._begins)
+                handler.remove_end_callback(self._ends)
 
     def compiled(self) -> bool:
         """Whether anything was compiled since this was asked last."""
@@ -183,18 +151,17 @@ class Callers:
     def through(self, library: str) -> Place | None:
         """Where the user's source calls a library; None if another one does."""
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and _is_of(frame, library):
+        while frame is not None:
+            module = str(frame.f_globals.get("__name__"))
+            ours = frame.f_code.co_filename.startswith(OWN)
+            if not ours and module.partition(".")[0] != library:
+                break
             frame = frame.f_back
         return _place(frame)
 
     def users_place(self) -> Place | None:
         """Where the user's source calls, whatever libraries stand between."""
         return _place(frames.users_frame()[0])
-
-
-def _is_of(frame: FrameType, library: str) -> bool:
-    module = str(frame.f_globals.get("__name__"))
-    return frame.f_code.co_filename.startswith(OWN) or module.partition(".")[0] == library
 
 
 def _beyond(passed: tuple[str, ...]) -> Place | None:

@@ -18,24 +18,12 @@ SCALES = (SCALER, "scaler.update")
 COPIES = ("to", "cuda", "copy_")
 """Methods of a tensor that copy it to another device; the others of "transfer" wait for that."""
 
-_WRITES = (
-    "add_scalar",
-    "add_scalars",
-    "debug",
-    "error",
-    "format",
-    "info",
-    "log",
-    "log_metric",
-    "log_metrics",
-    "print",
-    "set_description",
-    "set_description_str",
-    "set_postfix",
-    "set_postfix_str",
-    "warning",
-    "write",
-    "writerow",
+_WRITES = frozenset(
+    (
+        *("add_scalar", "add_scalars", "debug", "error", "format", "info", "log", "log_metric"),
+        *("log_metrics", "print", "set_description", "set_description_str", "set_postfix"),
+        *("set_postfix_str", "warning", "write", "writerow"),
+    )
 )
 """Names of functions and methods whose arguments go into text."""
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -53,9 +41,7 @@ class Split:
     def __init__(self, ledger: Ledger, seen: CallArguments) -> None:
         self._ledger = ledger
         self._seen = seen
-        self._evaluations = {
-            key.place for key in [*ledger.sums, *ledger.outside] if key.part == EVALUATION
-        }
+        self._evaluations = {key.place for key in ledger.sums if key.part == EVALUATION}
         self._evaluations = {one for one in self._evaluations if not self._trains(one)}
 
     def record(self, write: Write) -> None:
@@ -124,7 +110,10 @@ class Split:
         return [
             {
                 "what": key.what,
-                "where": _logged_at(key.place),
+                # Where it is called, or where a method begins that a library calls back.
+                "where": frames.definition(key.place.f_code)
+                if key.place is not None and key.place.f_lasti == 0
+                else site(key.place),
                 "calls": one.calls / steps,
                 "seconds": one.seconds / steps,
                 "reads": one.reads / steps,
@@ -154,13 +143,12 @@ class Split:
         }
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """The forwards that no update follows, by where they are called, in steps or not."""
+        """The forwards in steps that no update follows, by where they are called."""
         found = []
         for place in self._evaluations:
             sums = [
                 one
-                for part in (self._ledger.sums, self._ledger.outside)
-                for key, one in part.items()
+                for key, one in self._ledger.sums.items()
                 if key.part == EVALUATION and key.place == place and self._seen.has_weights(key.of)
             ]
             calls = sum(one.calls for one in sums)
@@ -223,13 +211,6 @@ class Split:
         return dict(sorted(found.items(), key=lambda each: -each[1].seconds))
 
 
-def _logged_at(place: Place | None) -> dict[str, Any] | None:
-    """Where what logs is called, or where a method begins that a library calls back."""
-    if place is not None and place.f_lasti == 0:
-        return frames.definition(place.f_code)
-    return site(place)
-
-
 def _first(sums: dict[Key, Sum]) -> Place | None:
     return next(iter(sums)).place if sums else None
 
@@ -250,16 +231,10 @@ def _goes_into_text(site: dict[str, Any]) -> bool:
     line, end_line = site["line"], site.get("end_line") or site["line"]
     begins, ends = (line, site.get("col") or 0), (end_line, site.get("end_col") or 0)
     for node in turns.nodes_of(site["file"]):
-        if not isinstance(node, ast.JoinedStr) and not _writes(node):
-            continue
-        last = (node.end_lineno or 0, node.end_col_offset or 0)
-        if (node.lineno, node.col_offset) <= begins and ends <= last:
-            return True
+        called = getattr(node, "func", None)
+        name = getattr(called, "id", "") or getattr(called, "attr", "")
+        if isinstance(node, ast.JoinedStr) or name in _WRITES:
+            last = (node.end_lineno or 0, node.end_col_offset or 0)
+            if (node.lineno, node.col_offset) <= begins and ends <= last:
+                return True
     return False
-
-
-def _writes(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    name = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
-    return name in _WRITES

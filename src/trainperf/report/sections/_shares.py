@@ -19,7 +19,7 @@ EXPOSED = 0.10
 NOT_DATA = 0.10
 """Share of a step from which a loss that nothing explains is not called waiting for data."""
 
-BESIDE = ("evaluation", "other", "call", "loop")
+BESIDE = ("call", "loop")
 """Kinds of the user's own work that are no part of the model, nor of its input."""
 
 LONGEST_NAME = 40
@@ -94,13 +94,11 @@ def _own(diagnosis: Diagnosis, counted: bool) -> tuple[str, float]:
     Not what is `counted` as host work, or as waiting for data.
     """
     first = diagnosis.findings[0] if diagnosis.findings else None
-    if first is None or first.id != "own_function" or first.category == "input":
+    own = None if first is None or first.category == "input" else first.own
+    if own is None or len(own.name) > LONGEST_NAME:
         return "", 0.0
-    name, kind = str(first.data["name"]), first.data.get("kind")
-    beside = kind == "small calls" or (kind in BESIDE and not counted)
-    if not beside or len(name) > LONGEST_NAME:
-        return "", 0.0
-    return name, float(first.data.get("whole", first.data["share"]))
+    beside = own.kind == "small calls" or (own.kind in BESIDE and not counted)
+    return (own.name, own.share) if beside else ("", 0.0)
 
 
 def _mixed(job: Parallel | None, real: float) -> bool:

@@ -32,7 +32,8 @@ class Setting:
 
     def suits(self, trainer: Trainer, data: Mapping[str, Any]) -> bool:
         """Whether the installed version has it, and it is not what it should be already."""
-        if self.name not in trainer.settings or not self.meant(data):
+        meant = all(data.get(key) == value for key, value in self.of.items())
+        if self.name not in trainer.settings or not meant:
             return False
         now = trainer.settings[self.name]
         if (self.now and now not in self.now) or (self.same and now != data.get(self.same)):
@@ -41,10 +42,6 @@ class Setting:
             return type(now) is int and now > 0
         wanted = ast.literal_eval(filled(self.value, data))
         return (type(now), now) != (type(wanted), wanted)
-
-    def meant(self, data: Mapping[str, Any]) -> bool:
-        """Whether it makes the repair of a finding with such data."""
-        return all(data.get(key) == value for key, value in self.of.items())
 
     @property
     def said(self) -> str:

@@ -70,7 +70,7 @@ def settled(saved: Baseline, runs: Runs, limits: Limits) -> bool:
     """
     times = judge(saved.runs, runs.repeats, limits.max_regression)
     enough = len(runs.repeats) >= ALARM_RUNS
-    if any(one.outcome == "failed" for one in _reasons(saved, times, runs, limits)):
+    if any(reason.outcome == "failed" for reason in _reasons(saved, times, runs, limits)):
         return enough and times.outcome != "undecided"
     same = saved.trainperf_version == runs.diagnosis.trainperf_version
     if (same and _new(saved, runs, limits)) or times.change > limits.max_regression:
@@ -113,7 +113,7 @@ def _new(saved: Baseline, runs: Runs, limits: Limits) -> list[Finding]:
         return []
     known = {name for run in saved.runs for name in run.findings}
     always = set.intersection(*(_found(run, limits.fail_on) for run in runs.repeats))
-    return [one for one in runs.diagnosis.findings if one.id in always - known]
+    return [finding for finding in runs.diagnosis.findings if finding.id in always - known]
 
 
 def _found(run: Repeat, fail_on: str | float) -> set[str]:
@@ -223,7 +223,7 @@ def load(path: Path, script: str) -> Baseline:
 
 def save(diagnosis: Diagnosis, repeats: Sequence[Repeat], path: Path) -> None:
     """Write `diagnosis`, the run that stands for the others, with all runs."""
-    values = {one.name: getattr(diagnosis, one.name) for one in fields(Diagnosis)}
+    values = {field.name: getattr(diagnosis, field.name) for field in fields(Diagnosis)}
     store.save_value(Baseline(**values, repeats=tuple(repeats)), path)
 
 

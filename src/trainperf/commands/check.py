@@ -286,13 +286,13 @@ def _write(
     if told is not None:
         notes = (told.text, *_besides(told), *diagnosis.notes)
         diagnosis = replace(diagnosis, notes=notes, check=told)
-        problems = tuple(one.text for one in told.reasons if one.outcome == "failed")
+        problems = tuple(reason.text for reason in told.reasons if reason.outcome == "failed")
         if told.outcome == "undecided" and told.exit_status:
             problems = (told.text,)
     run_folders.write_outputs(diagnosis, settings)
     outputs.write(
         diagnosis,
-        [one for one in asked if one != outputs.Output("terminal")],
+        [output for output in asked if output != outputs.Output("terminal")],
         replace(settings, fail_on="none"),  # findings of the baseline do not fail it
         console,
         problems=problems,

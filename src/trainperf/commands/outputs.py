@@ -188,13 +188,13 @@ def write(
     links = {"saved": saved, "patch_file": patch_file}
     report = _Report(diagnosis, judgement, links, settings.full, console, env)
     failures: list[TrainperfError] = []
-    for one in sorted(outputs, key=lambda one: (one == GITHUB, one.file is not None)):
-        acts = [report.print if one.file is None else report.save]
-        if one == GITHUB and env.get("GITHUB_STEP_SUMMARY"):
+    for output in sorted(outputs, key=lambda one: (one == GITHUB, one.file is not None)):
+        acts = [report.print if output.file is None else report.save]
+        if output == GITHUB and env.get("GITHUB_STEP_SUMMARY"):
             acts.insert(0, report.summarise)
         for act in acts:
             try:  # one file that cannot be written must not cost the others
-                act(one)
+                act(output)
             except TrainperfError as error:
                 failures.append(error)
     if failures:

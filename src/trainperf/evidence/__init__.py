@@ -176,9 +176,9 @@ def of_all_ranks(recording: Recording) -> dict[str, object]:
     if len(told) < 2:
         return {}
     found: dict[str, object] = {
-        "ranks_writing": sum(bool(one.get("checkpoint_writes")) for one in told)
+        "ranks_writing": sum(bool(facts.get("checkpoint_writes")) for facts in told)
     }
-    digests = {one.get("data_digest") for one in told}
+    digests = {facts.get("data_digest") for facts in told}
     if None not in digests:
         found["ranks_same_data"] = len(digests) == 1
     return found
@@ -208,7 +208,7 @@ def reaches_script(recording: Recording, observed: Observed) -> bool:
 
 def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | None:
     """How the last third of the real blocks compares with the first; None where too few tell."""
-    blocks = [one for one in observed.of("block") if one["p"] == "real" and one["n"] > 0]
+    blocks = [block for block in observed.of("block") if block["p"] == "real" and block["n"] > 0]
     if len(blocks) < FEWEST_BLOCKS:
         return None
     begun, ended = blocks[0]["s"], blocks[-1]["s"] + blocks[-1]["d"]
@@ -221,10 +221,10 @@ def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | 
         for part in (early, middle, late)
     ]
     ratio, low, high = _ratio(times[2], times[0])
-    means = [estimate(_level(one)).value for one in times]
+    means = [estimate(_level(part)).value for part in times]
     return OverTime(
         seconds=ended - begun,
-        steps=round(sum(one["n"] for one in blocks) * observed.steps_per_call),
+        steps=round(sum(block["n"] for block in blocks) * observed.steps_per_call),
         early_s=means[0],
         late_s=means[2],
         ratio=ratio,
@@ -256,7 +256,7 @@ def _level(values: Sequence[float]) -> list[float]:
 
 def _batches(early: Sequence[Event], late: Sequence[Event]) -> float | None:
     """How many times as large late batches are; None where that is unknown, or may be 1."""
-    sizes = [[one["bytes"] for one in part if one.get("bytes")] for part in (early, late)]
+    sizes = [[block["bytes"] for block in part if block.get("bytes")] for part in (early, late)]
     if any(len(one) < len(early) for one in sizes):
         return None
     ratio, low, high = _ratio(sizes[1], sizes[0])
@@ -265,10 +265,10 @@ def _batches(early: Sequence[Event], late: Sequence[Event]) -> float | None:
 
 def _waited(samples: Sequence[Sample], blocks: Sequence[Event]) -> float:
     """The share of their time that others kept the script's threads from a core."""
-    at = [one.t for one in samples]
+    at = [sample.t for sample in samples]
     first = bisect.bisect_left(at, blocks[0]["s"])
     inside = samples[first : bisect.bisect_right(at, blocks[-1]["s"] + blocks[-1]["d"])]
-    return waited(one.host for one in inside if one.host is not None) or 0.0
+    return waited(sample.host for sample in inside if sample.host is not None) or 0.0
 
 
 def stages(observed: Observed, drained: Measure | Missing = ALONE) -> tuple[Stage, ...] | Missing:
@@ -354,7 +354,10 @@ def reads(
     chain = () if isinstance(stages, Missing) else stages
     read_by_graph = (stage.elements_per_step for stage in chain if READ_OP in stage.ops)
     of_graph = next(read_by_graph, None)
-    files, opened = max(1, sum(one.files for one in found)), sum(one.opens for one in found)
+    files, opened = (
+        max(1, sum(folder.files for folder in found)),
+        sum(folder.opens for folder in found),
+    )
     told = []
     for one in found:
         share = (one.opens / opened if opened else one.files / files) / steps
@@ -385,6 +388,8 @@ def _steps(observed: Observed, event: Event) -> float:
     since, until = event["since"], event["t"]
     steps = (step for step in observed.of("step") if not step["p"].startswith("resident"))
     real = sum(1 for step in steps if since <= step["t"] <= until)
-    drained = (one for one in observed.of("input") if one["marks"] and since <= one["t"] <= until)
-    batches = float(sum(one["marks"][-1][1] for one in drained))
+    drained = (
+        drain for drain in observed.of("input") if drain["marks"] and since <= drain["t"] <= until
+    )
+    batches = float(sum(drain["marks"][-1][1] for drain in drained))
     return real * observed.steps_per_call + batches / loop(observed).batches_per_step

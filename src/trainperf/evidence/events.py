@@ -180,7 +180,7 @@ def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
 
 
 def _no_loop(recording: Recording) -> NoLoop:
-    events = [event for one in recording.events.values() for event in one]
+    events = [event for process in recording.events.values() for event in process]
     kinds = {event["e"] for event in events}
     if "hello" not in kinds:
         return NoLoop(

@@ -23,6 +23,9 @@ from trainperf.model import (
     StepFunction,
 )
 
+COUNTED = ("warmup", "real", "real~", "first", "traced")
+"""Phases whose steps are the script's own, with batches of its own."""
+
 
 def framework(observed: Observed) -> Framework:
     """The framework of the loop, from its facts or, if the run ended early, its import.
@@ -44,7 +47,7 @@ def framework(observed: Observed) -> Framework:
 def described(observed: Observed) -> Event | None:
     """The event of the loop's framework on itself, None if the run ended before."""
     described = observed.of("framework")
-    return next((one for one in described if one["name"] == observed.framework), None)
+    return next((event for event in described if event["name"] == observed.framework), None)
 
 
 def loop(observed: Observed) -> Loop:
@@ -116,8 +119,7 @@ def retracing(observed: Observed) -> Retracing | None:
     update = observed.first("first_update")
     if update is None:
         return None
-    counted = ("warmup", "real", "real~", "first", "traced")
-    steps = [event for event in observed.of("step") if event["p"] in counted]
+    steps = [event for event in observed.of("step") if event["p"] in COUNTED]
     traces = [
         event
         for event in observed.of("trace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -63,7 +64,7 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
             took += added["seconds"] + added["body_s"]
         busy = last["busy"] - (first["busy"] if first else 0.0)
         if busy > 0 and took > 0:
-            told = [begin] if first else [one["t"] for one in counted if one["t"] >= begin]
+            told = [begin] if first else [event["t"] for event in counted if event["t"] >= begin]
             since = max(begin, min(last["t"] - busy, *told))
             at_once.append((since, last["t"], max(1.0, took / busy)))
     concurrency = _concurrency(at_once)
@@ -100,7 +101,7 @@ def _objects(
     keys: dict[str, int | None] = {}
     for key, size in (pair for bucket in sums.last for pair in bucket["keys"]):
         keys[key] = keys.get(key) if size is None else size
-    endpoint = next((one["endpoint"] for one in sums.last if one["endpoint"]), "")
+    endpoint = next((bucket["endpoint"] for bucket in sums.last if bucket["endpoint"]), "")
     public = "amazonaws.com" in endpoint and "vpce" not in endpoint  # boto3 finds it by itself
     return Objects(
         bucket=name,
@@ -124,8 +125,8 @@ def _per_step(bucket: str, recording: Recording, observed: Observed | None) -> f
 
     Other phases replay batches, or draw more than they count.
     """
-    blocks = [one for one in observed.of("block") if one["p"] == "real"] if observed else []
-    steps = sum(one["n"] for one in blocks) * (observed.steps_per_call if observed else 1)
+    blocks = [block for block in observed.of("block") if block["p"] == "real"] if observed else []
+    steps = sum(block["n"] for block in blocks) * (observed.steps_per_call if observed else 1)
     if not steps:
         return None
     requests = 0.0
@@ -137,7 +138,7 @@ def _per_step(bucket: str, recording: Recording, observed: Observed | None) -> f
             for one in event["buckets"]
             if one["bucket"] == bucket
         ]
-        requests += sum(_at(one["t"], counted) - _at(one["s"], counted) for one in blocks)
+        requests += sum(_at(block["t"], counted) - _at(block["s"], counted) for block in blocks)
     return requests / steps / max(1, len(training(recording.events))) or None
 
 
@@ -154,9 +155,5 @@ def _at(at: float, counted: Sequence[tuple[float, float]]) -> float:
 
 def _common(prefixes: Sequence[str]) -> str:
     """The folder that all have in common; "" if there is none."""
-    least, most = min(prefixes, default=""), max(prefixes, default="")
-    length = next(
-        (n for n, (a, b) in enumerate(zip(least, most, strict=False)) if a != b),
-        min(len(least), len(most)),
-    )
-    return least[: least.rfind("/", 0, length) + 1]
+    common = os.path.commonprefix(prefixes)  # noqa: RUF071 - cut at "/" below
+    return common[: common.rfind("/") + 1]

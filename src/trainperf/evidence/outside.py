@@ -71,9 +71,9 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
     """A `fit` with what stands before the next one; None where none was to be looked at."""
     cycles = list(observed.of("cycle"))
     if not cycles:
-        reasons = [str(one["reason"]) for one in observed.of("repeats")]
+        reasons = [str(event["reason"]) for event in observed.of("repeats")]
         return Missing(reasons[-1] or "what follows `fit` was not reached") if reasons else None
-    whole = [one for one in cycles if one["complete"]]
+    whole = [cycle for cycle in cycles if cycle["complete"]]
     used = whole[1:] or whole or cycles[:1]  # what is called first traces, once
     facts = loop(observed)
     if not facts.epoch_steps:
@@ -81,14 +81,14 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
     epochs = facts.epochs or 1
     steps = epochs * facts.epoch_steps
     training = steps * real
-    gap = statistics.fmean(one["gap_s"] for one in used)
+    gap = statistics.fmean(cycle["gap_s"] for cycle in used)
     calls = _in_place(observed, _called(used, len(used)))
     ends = _ends_of_epochs(observed, used, epochs, training)
-    opening = statistics.fmean(one["opening_s"] or 0.0 for one in used)
-    firsts = [one["first_s"] for one in used if one.get("first_s") is not None]
+    opening = statistics.fmean(cycle["opening_s"] or 0.0 for cycle in used)
+    firsts = [cycle["first_s"] for cycle in used if cycle.get("first_s") is not None]
     anew = max(0.0, statistics.fmean(firsts) - real) if firsts else 0.0
     seconds = training + ends + opening + gap + anew
-    rest = max(0.0, gap - sum(one.seconds for one in calls))
+    rest = max(0.0, gap - sum(call.seconds for call in calls))
     parts = [
         *calls,
         *_functions(used, rest, calls),
@@ -112,12 +112,12 @@ def _ends_of_epochs(
     observed: Observed, used: Sequence[Event], epochs: int, training: float
 ) -> float:
     """Seconds of a `fit` after its epochs: validation, callbacks, what `fit` does besides."""
-    known = [one for one in used if one["fit_s"] is not None]
-    timed: list[float] = [one["fit_s"] - (one["opening_s"] or 0.0) for one in known]
+    known = [cycle for cycle in used if cycle["fit_s"] is not None]
+    timed: list[float] = [cycle["fit_s"] - (cycle["opening_s"] or 0.0) for cycle in known]
     if timed and len(timed) == len(used):
         return max(0.0, statistics.median(timed) - training)
     gaps = between_epochs(observed) if epochs > 1 else None
-    tails = [one["tail_s"] for one in used if one["tail_s"] is not None]
+    tails = [cycle["tail_s"] for cycle in used if cycle["tail_s"] is not None]
     tail = statistics.fmean(tails) if tails else 0.0
     return tail + (epochs - 1) * (gaps.seconds if gaps is not None else tail)
 
@@ -127,7 +127,7 @@ def _steps(observed: Observed, real: float) -> Outside | None:
 
     Their share of a step is that of the blocks in which steps were timed, with a call or without.
     """
-    counted = {one["b"]: one for one in observed.of("calls")}
+    counted = {event["b"]: event for event in observed.of("calls")}
     made = seconds = 0.0
     for block in observed.of("block"):
         if block["p"] == "real":  # what a block of two lengths tells are fewer steps than it made
@@ -138,8 +138,8 @@ def _steps(observed: Observed, real: float) -> Outside | None:
         return None
     made *= observed.steps_per_call
     found = _called(counted.values(), made)
-    calls = [replace(one, seconds=one.seconds * real * made / seconds) for one in found]
-    taken = sum(one.seconds for one in calls)
+    calls = [replace(call, seconds=call.seconds * real * made / seconds) for call in found]
+    taken = sum(call.seconds for call in calls)
     if taken < LEAST_IN_STEP * real:
         return None
     return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
@@ -160,8 +160,8 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
         Spent("opening", gaps.restart_s or 0.0, 0.0),
         *calls,
     ]
-    rest = max(0.0, gaps.seconds - sum(one.seconds for one in parts))
-    kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - sum(one.seconds for one in calls)))
+    rest = max(0.0, gaps.seconds - sum(part.seconds for part in parts))
+    kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - sum(call.seconds for call in calls)))
     parts.append(Spent("callbacks", kept, 0.0))
     parts += _functions(asides, rest - kept, calls)
     return Outside("epoch", seconds, gaps.epoch_steps, training, _spent(parts, seconds))
@@ -171,10 +171,10 @@ def _validation(observed: Observed, gaps: BetweenEpochs) -> Spent:
     """The evaluation between two epochs: Keras's own, or that of a PyTorch script."""
     if gaps.validation_s is not None:
         return Spent("evaluation", gaps.validation_s, 0.0)
-    seen = [one for one in observed.all("evaluation") if _is_between(observed, one)]
+    seen = [event for event in observed.all("evaluation") if _is_between(observed, event)]
     if not seen:
         return Spent("evaluation", 0.0, 0.0)
-    taken = statistics.median(one["seconds"] for one in seen[1:] or seen)
+    taken = statistics.median(event["seconds"] for event in seen[1:] or seen)
     name, where = _named(seen[-1])
     return Spent("evaluation", min(taken, gaps.seconds), 0.0, name, where=where)
 
@@ -217,7 +217,7 @@ def _functions(events: Iterable[Event], rest: float, calls: Sequence[Spent]) -> 
     The innermost function of the user's counts, by its line; the lines of those calls are
     left out, where anything else was seen.
     """
-    timed = {(one.where.file, one.where.line) for one in calls if one.where is not None}
+    timed = {(call.where.file, call.where.line) for call in calls if call.where is not None}
     seen: Counter[tuple[str, str, int, str]] = Counter()
     for event in events:
         for count in event["stacks"]:
@@ -262,7 +262,7 @@ def pauses(observed: Observed, real: float) -> Outside | None:
     """
     if observed.start["kind"] not in ("update", "call"):
         return None
-    took = [one["t"] - one["s"] for one in observed.of("step") if one["p"] != "profile"]
+    took = [step["t"] - step["s"] for step in observed.of("step") if step["p"] != "profile"]
     if not took:
         return None
     usual = statistics.median(took)
@@ -280,7 +280,7 @@ def pauses(observed: Observed, real: float) -> Outside | None:
 
 def _alike(values: Sequence[float]) -> bool:
     middle = statistics.median(values)
-    return all(abs(one - middle) <= _ALIKE * middle for one in values)
+    return all(abs(value - middle) <= _ALIKE * middle for value in values)
 
 
 # ---------------------------------------------------- every so many steps of a PyTorch loop
@@ -296,8 +296,8 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
     works += [("saving", events) for events in _saved(observed)]
     found: list[_Regular] = []
     for what, events in works:
-        seen = [one for one in events if not _is_between(observed, one)]
-        within = [one for one in seen if steps and one["s"] > steps[0]["s"]]
+        seen = [event for event in events if not _is_between(observed, event)]
+        within = [event for event in seen if steps and event["s"] > steps[0]["s"]]
         apart = _apart(observed, within, seen) if steps and seen else 0
         if apart >= 1:
             found.append(_Regular(what, within or seen, apart))
@@ -337,7 +337,7 @@ def _beside(observed: Observed, inside: list[Event], plain: float) -> float:
     """Seconds of what else is done in a step that evaluates: samples are drawn, files written."""
     rest = []
     for step in observed.of("step"):
-        held = [one["seconds"] for one in inside if step["s"] <= one["s"] < step["t"]]
+        held = [event["seconds"] for event in inside if step["s"] <= event["s"] < step["t"]]
         if step["p"] == "evaluated" and held:
             rest.append(step["t"] - step["s"] - plain * observed.steps_per_call - sum(held))
     return max(0.0, statistics.median(rest)) if rest else 0.0
@@ -349,7 +349,7 @@ def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
     Of one before the first step of an epoch it is not known whether steps are meant, unless it
     stands in the loop of the steps itself.
     """
-    starts = [one["s"] for one in within]
+    starts = [event["s"] for event in within]
     counts = [
         sum(1 for step in observed.of("step") if first <= step["t"] < second)
         for first, second in pairwise(starts)
@@ -368,7 +368,7 @@ def _saved(observed: Observed) -> Iterable[list[Event]]:
 
     The files that one line writes in one step are one checkpoint.
     """
-    spans = [(one["s"], one["s"] + one["seconds"]) for one in observed.all("evaluation")]
+    spans = [(event["s"], event["s"] + event["seconds"]) for event in observed.all("evaluation")]
     ends = [step["t"] for step in observed.of("step")]
     lines: dict[Site | None, dict[int, Event]] = {}
     for event in observed.all("saving"):
@@ -395,7 +395,7 @@ def _named(event: Event) -> tuple[str, Site | None]:
 
 def _plain(observed: Observed, within: list[Event], real: float) -> float:
     """Seconds of a step without such work; what each step has is in `real`, and comes off it."""
-    steps = [one for one in observed.of("step") if one["p"] == "real"]
+    steps = [step for step in observed.of("step") if step["p"] == "real"]
     held = [
         sum(one["seconds"] for one in within if step["s"] <= one["s"] < step["t"]) for step in steps
     ]

@@ -39,7 +39,7 @@ def parallel(recording: Recording, observed: Observed, machine: Machine) -> Para
     """The job's ranks, their exchange and skew; None for one process on one device."""
     records: Iterable[tuple[Event, ...]] = (observed.process,)  # others train by themselves
     if observed.place is not None:
-        records = (one for one in recording.events.values() if Observed(one, {}, ()).place)
+        records = (events for events in recording.events.values() if Observed(events, {}, ()).place)
     ranks = [found for events in records if (found := summarise(events)) is not None]
     here = [rank if rank.host else replace(rank, host=machine.hostname) for rank in ranks]
     return joined(on_gpus(here, machine), observed, recording.samples)

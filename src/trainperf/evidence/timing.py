@@ -75,7 +75,7 @@ def _calm(observed: Observed, samples: Sequence[Sample]) -> Calm | None:
         if share is not None and share <= CALM:
             calm.add((event["p"], event["b"]))
     found = Counter(phase for phase, _ in calm)
-    enough = all(found[one] >= max(FEWEST, CALM_SHARE * many) for one, many in timed.items())
+    enough = all(found[phase] >= max(FEWEST, CALM_SHARE * many) for phase, many in timed.items())
     return calm if calm and enough else None
 
 
@@ -97,7 +97,7 @@ def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure
         round(sum(steps for _, steps in blocks)),
         means,
         *_interval(found.value, found.half),
-        stalls=sum(one > STALLED * found.value for one in means),
+        stalls=sum(mean > STALLED * found.value for mean in means),
         disturbed=len(timed) - len(blocks),
     )
 

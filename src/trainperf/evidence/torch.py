@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from trainperf.evidence.events import Observed, Parts, read_as, site
+from trainperf.evidence.facts import COUNTED
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
     Evaluation,
@@ -39,9 +40,6 @@ UNTRACED = "the run ended before its operators were traced"
 
 APART = 0.25
 """Parts whose sum is further than this from the step, or than its noise, are not its parts."""
-
-_COUNTED = ("warmup", "real", "real~", "first", "traced")
-"""Phases whose steps are the script's own, with batches of its own."""
 
 
 def torch(
@@ -85,9 +83,9 @@ def torch(
             evaluations, key=lambda one: ((one.seconds or 0.0) * one.calls, one.calls), default=None
         ),
         split_=split,
-        syncs=tuple(sorted(syncs, key=lambda one: -one.seconds)),
-        logs=tuple(sorted(logs, key=lambda one: -one.seconds)),
-        waits=tuple(sorted(waits, key=lambda one: -one.calls)),
+        syncs=tuple(sorted(syncs, key=lambda sync: -sync.seconds)),
+        logs=tuple(sorted(logs, key=lambda log: -log.seconds)),
+        waits=tuple(sorted(waits, key=lambda wait: -wait.calls)),
         flags=parts.read_or({}, "the flags of PyTorch", _last, observed, "torch_flags"),
         memory=parts.read_or({}, "the memory of the device", _last, observed, "torch_memory"),
         trace=traces[-1] if traces else None,
@@ -202,30 +200,32 @@ def _recompiling(observed: Observed) -> Recompiling | None:
     first = observed.first("first_update")
     if first is None:
         return None
-    steps = [one for one in observed.of("step") if one["p"] in _COUNTED and one["s"] >= first["t"]]
-    timed = [one for one in steps if one["p"] == "real"]
-    within = [one for one in observed.of("torch_compilation") if _in(one, steps)]
-    again = [one for one in within if one["reason"]]
+    steps = [
+        step for step in observed.of("step") if step["p"] in COUNTED and step["s"] >= first["t"]
+    ]
+    timed = [step for step in steps if step["p"] == "real"]
+    within = [event for event in observed.of("torch_compilation") if _in(event, steps)]
+    again = [event for event in within if event["reason"]]
     if not again:
         return None
-    name, _ = Counter(str(one["function"]) for one in again).most_common(1)[0]
-    last = [one for one in again if one["function"] == name][-1]
-    seconds = sum(float(one["d"]) for one in within)
-    lasting = sum(float(one["d"]) for one in within if _in(one, timed))
+    name, _ = Counter(str(event["function"]) for event in again).most_common(1)[0]
+    last = [event for event in again if event["function"] == name][-1]
+    seconds = sum(float(event["d"]) for event in within)
+    lasting = sum(float(event["d"]) for event in within if _in(event, timed))
     return read_as(
         Recompiling,
         last,
-        count=sum(not one["limit"] for one in again),
+        count=sum(not event["limit"] for event in again),
         steps=len(steps),
         seconds=seconds,
         lasting_s=lasting / len(timed) if timed else 0.0,
         once_s=seconds - lasting,
-        limit=any(one["limit"] for one in again),
+        limit=any(event["limit"] for event in again),
     )
 
 
 def _in(event: Event, steps: list[Event]) -> bool:
-    return any(one["s"] <= event["s"] <= one["t"] for one in steps)
+    return any(step["s"] <= event["s"] <= step["t"] for step in steps)
 
 
 def _breaks(observed: Observed) -> tuple[GraphBreak, ...]:

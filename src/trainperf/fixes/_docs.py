@@ -33,8 +33,8 @@ the call of yours that makes the object, or changes what that call has the value
 option of the command becomes (`HfArgumentParser`, `LightningCLI`, an option that you gave) is
 tried, and given to you, as an option of the command. What is read from a JSON or YAML file that
 the command names is changed in that file; a trial is given a changed copy of it. A setting that
-the installed version does not have is not offered; a finding without another edit says so. Where
-a cell names a call that is none of these objects', the edit goes to that call.
+the installed version does not have is not offered. Where a cell names a call that is none of these
+objects', the edit goes to that call.
 """
 
 

@@ -22,8 +22,7 @@ class Trainer:
     source that made it. `settings` are its arguments as they took effect, by name: those that
     fixes speak of, as far as the installed version has them; `defaults` what they are where they
     are left out. `source` is the file that was read where it was `made` of a "file", and how the
-    options begin ("--") where of the "command". `version` is the
-    library's, "" where it is not known.
+    options begin ("--") where of the "command".
     """
 
     library: str
@@ -33,11 +32,6 @@ class Trainer:
     source: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
-    version: str = ""
-
-    def lacks(self, name: str) -> bool:
-        """Whether the installed version has no such setting."""
-        return name not in self.settings and name not in self.defaults
 
 
 @dataclass(frozen=True)

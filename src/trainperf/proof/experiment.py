@@ -273,9 +273,9 @@ def _tried(observed: Observed, looked: Sequence[Looked], difference: float) -> T
     subject = observed.subject(nothing, changes=changes)
     tried = try_fixes(subject, observed.interrupted, observed.on_event)
     none = [
-        Trial(one.title, Outcome.FAILED if one.failed else Outcome.NOT_TRIED, one.reason)
-        for one in looked
-        if one.reason
+        Trial(change.title, Outcome.FAILED if change.failed else Outcome.NOT_TRIED, change.reason)
+        for change in looked
+        if change.reason
     ]
     return replace(tried, trials=(*tried.trials, *none))
 
@@ -361,14 +361,14 @@ def _candidates(
     looked: Sequence[Looked], evidence: Evidence, semantic: bool, difference: float
 ) -> Iterator[Candidate]:
     """Those that can be tried. An unknown change is judged by its losses, if at all."""
-    for one in looked:
-        before, after = evidence.loop.batch_size, one.batch
+    for changed in looked:
+        before, after = evidence.loop.batch_size, changed.batch
         work = after / before if before and after else 1.0
         other = semantic or work != 1
-        if not one.reason:
+        if not changed.reason:
             yield Candidate(
-                fixes=(one.title,),
-                run=one.run,
+                fixes=(changed.title,),
+                run=changed.run,
                 equivalence=Equivalence.SEMANTICS if other else Equivalence.NUMERICS,
                 bound=None,
                 warm_up_epochs=0,
@@ -388,12 +388,14 @@ def proofs_of(made: Experiment, at_least: float) -> tuple[Proof, ...]:
     control, before = made.tried.control, made.evidence.loop.batch_size
     memory, device_memory = _memory(made.evidence)
     found = []
-    for one in made.looked:
-        trial = trials.get(one.title) or Trial(one.title, Outcome.NOT_TRIED, "it was not tried")
-        after, other = one.batch, ""
+    for looked in made.looked:
+        trial = trials.get(looked.title) or Trial(
+            looked.title, Outcome.NOT_TRIED, "it was not tried"
+        )
+        after, other = looked.batch, ""
         if before and after and before != after and not made.allow_semantic:
             other = f"a step holds {after:g} samples, not {before:g}"
-        changed = (None, None) if one.evidence is None else _memory(one.evidence)
+        changed = (None, None) if looked.evidence is None else _memory(looked.evidence)
         proof = replace(
             judged(trial, control, at_least, other),
             step_s=made.tried.step_s,

@@ -367,16 +367,12 @@ def test_what_cuda_says_waits_is_found_with_its_line_and_the_mode_put_back(waits
     [
         ("total = loss.item()", "item", False),
         ("total = loss.detach().cpu()", "cpu", False),
-        ("total = loss.detach().numpy()", "numpy", False),
-        ("total = y.tolist()", "tolist", False),
         ("total = float(loss)", "float", False),
-        ("total = int(loss)", "int", False),
         ("total = 1 if loss > 0 else 2", "bool", False),
         ("print(loss)", "print", True),
         ("print(f'{loss}')", "format", True),
         ("print('loss', loss.item())", "item", True),
         ("text = f'{loss.item():.3f}'", "item", True),
-        ("text = 'loss {:.3f}'.format(loss.item())", "item", True),
         ("text = str(loss)", "print", True),
     ],
 )

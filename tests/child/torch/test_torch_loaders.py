@@ -6,6 +6,7 @@ import io
 import pickle
 import threading
 import weakref
+from multiprocessing import context, get_start_method
 
 import msgspec
 import pytest
@@ -21,7 +22,7 @@ from torch.utils.data import (
 
 from kit.child import Driver, Loops
 from trainperf.child.process.patching import undo
-from trainperf.child.torch.loader import loaders
+from trainperf.child.torch.loader import items, loaders, settings
 from trainperf.model import Loader
 
 NUMBERS = TensorDataset(torch.arange(20))
@@ -165,3 +166,22 @@ def test_a_handle_is_found_and_named(loops, tmp_path, make, said):
 def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
     loader = DataLoader(Own(**held))
     assert recorded(loops, loader)[0]["shared_state"] == ""
+
+
+def test_asking_for_the_start_method_does_not_decide_it(monkeypatch):
+    monkeypatch.setattr(context._default_context, "_actual_context", None)
+    told = settings.start_method(DataLoader([1]))
+    assert get_start_method(allow_none=True) is None
+    assert told == get_start_method()
+
+
+def test_ranks_that_read_the_same_data_have_the_same_digest_and_others_another():
+    def digest(data):
+        driver = Driver(DataLoader(TensorDataset(data)))
+        items.record(driver)
+        return driver.process.facts["data_digest"]
+
+    data = torch.arange(12.0).reshape(6, 2)
+    whole = digest(data)
+    assert whole == digest(data.clone())
+    assert whole not in (digest(data + 1), digest(data[:5]))

@@ -18,7 +18,7 @@ from trainperf.fixes.common import trainers
 from trainperf.fixes.findings import findings_to_try, shown_findings
 from trainperf.model import Site, Trainer
 from trainperf.patch.patch import Edits
-from trainperf.trainer_settings import GOVERNS, TRIED, Setting, names
+from trainperf.trainer_settings import GOVERNS, TRIED
 
 LOOP = "torch_memmap_gpt"
 """The recording of a loop that gains by autocast."""
@@ -93,13 +93,6 @@ def test_an_optimizer_of_another_kind_is_not_made_adam():
     assert setting.suits(ARGUMENTS, {})
     assert not setting.suits(replace(ARGUMENTS, settings={**NONE, "optim": "sgd"}), {})
     assert not setting.suits(replace(ARGUMENTS, settings={"optim": "adamw_torch_fused"}), {})
-
-
-def test_true_is_not_taken_for_one():
-    setting = Setting("ddp_bucket_cap_mb", "{bucket_cap_mb}")
-    assert setting.suits(
-        replace(ARGUMENTS, settings={"ddp_bucket_cap_mb": True}), {"bucket_cap_mb": 1}
-    )
 
 
 # ------------------------------------------------------------------- options of the command
@@ -244,12 +237,6 @@ def test_every_setting_is_of_a_fix_that_edits_and_has_a_value():
                 assert one.times or ast.parse(text, mode="eval"), (library, id_)
 
 
-def test_the_run_is_asked_for_every_name_of_the_table():
-    assert "bf16" in names()["transformers"]
-    assert "log_every_n_steps" in names()["lightning"]
-    assert names()["accelerate"] == ["dynamo_backend", "mixed_precision"]
-
-
 def test_a_finding_can_be_saved_with_what_its_edit_needs():
     data = autocast(run_by(replace(LIGHTNING, where=CALLS.forward))).data
     assert data["trainer"]["own"] == [asdict(site) for site in (CALLS.forward, CALLS.backward)]
@@ -312,22 +299,6 @@ def test_what_changes_the_experiment_keeps_its_own_advice():
     found = trainers.governed(bare("torch_step_logging"), run_by(trainer))
     assert found.advice.startswith(by_id()["torch_step_logging"].summary)
     assert "--logging_steps 50" in found.advice
-
-
-def test_a_setting_that_the_installed_version_lacks_is_named_as_the_reason():
-    old = replace(ARGUMENTS, settings={"optim": "adamw_torch"}, defaults={}, version="4.1.0")
-    calls = replace(CALLS, forward=None, backward=None)
-    found = autocast(run_by(old, torch__calls=calls))
-    assert not found.rewritable
-    assert found.text.endswith(
-        "The installed transformers 4.1.0 has no `bf16` in its `TrainingArguments`."
-    )
-    there = autocast(run_by(replace(ARGUMENTS, version="4.40.0"), torch__calls=calls))
-    assert there.rewritable
-    assert "has no" not in there.text
-    # its value is no plain one
-    other = replace(old, defaults={"bf16": None})
-    assert "has no" not in autocast(run_by(other, torch__calls=calls)).text
 
 
 def test_every_fix_that_is_edited_in_a_library_has_a_row_of_its_own():

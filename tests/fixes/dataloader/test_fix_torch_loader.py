@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from fixes.case_text import evidence_of, repair
-from rewriting import result, script_of
-from trainperf.errors import CannotRewrite, NotMeasured
+from fixes.case_text import evidence_of
+from trainperf.errors import NotMeasured
 from trainperf.fixes.dataloader._loader import bound_without, cores_per_rank, fits_shm, made_s
 from trainperf.fixes.dataloader.workers import (
     MOST_WAITING,
     bound_with_workers,
     choices,
-    cores_said,
     keeps_order,
     maker_share,
     most_workers,
@@ -46,11 +44,6 @@ def test_no_number_of_workers_makes_the_loop_faster_than_its_resident_step() -> 
     assert bound_with_workers(COMPUTES, 1000) <= REAL / RESIDENT
 
 
-def test_what_the_sampler_takes_stays_in_the_training_process() -> None:
-    slow = computes("stages[sampler].seconds_per_step = 0.015")
-    assert bound_with_workers(slow, 8) == pytest.approx(REAL / (RESIDENT + 0.015))
-
-
 def test_without_stages_a_loader_without_workers_takes_what_draining_it_took() -> None:
     assert made_s(computes("stages = missing")) == COMPUTES.times.input
 
@@ -65,10 +58,6 @@ def test_no_part_of_a_batch_saves_more_than_a_step_waits() -> None:
 def test_without_stages_nobody_knows_what_one_of_several_workers_takes() -> None:
     with pytest.raises(NotMeasured):
         made_s(waits("stages = missing"))
-
-
-def test_two_cores_are_offered_one_and_two_workers() -> None:
-    assert choices(COMPUTES, 1, 2) == [1, 2]
 
 
 def test_at_most_four_numbers_are_offered_and_the_need_is_among_them() -> None:
@@ -135,24 +124,3 @@ def test_random_items_and_samplers_of_the_users_do_not_keep_the_order() -> None:
     assert not keeps_order(replace(LOADER, random=None))
     assert not keeps_order(replace(LOADER, sampler="Balanced"))
     assert not keeps_order(replace(LOADER, iterable=True, sharded=True))
-
-
-def test_a_setting_chosen_elsewhere_is_named_and_left_alone() -> None:
-    script, (site,) = script_of("loader = ▸DataLoader(data, num_workers=args.n)◂\n")
-
-    with pytest.raises(CannotRewrite, match=r"num_workers is args\.n: make that 4"):
-        repair("torch_workers", script, (site,), {"workers": 4})
-    assert result(script) is None
-
-
-def test_a_loader_whose_workers_may_become_none_gets_no_setting_that_needs_them() -> None:
-    script, (site,) = script_of('loader = ▸DataLoader(data, num_workers=int(env["N"]))◂\n')
-
-    with pytest.raises(CannotRewrite, match="may become 0"):
-        repair("torch_persistent_workers", script, (site,), {})
-    assert result(script) is None
-
-
-def test_less_than_a_core_is_said_as_it_is() -> None:
-    said = [cores_said(computes(f"machine.cores = {many}")) for many in (0.5, 1, 8)]
-    assert said == ["0.5 cores are there", "1 core is there", "8 cores are there"]

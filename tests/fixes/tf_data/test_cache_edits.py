@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from fixes.case_text import edited_runs
-from rewriting import executed, result, script_of
-from trainperf.fixes.tf_data.cache import put_cache
+from fixes.case_text import edited, edited_runs
+from rewriting import executed
 
 
 class Image:
@@ -64,8 +63,7 @@ def test_the_two_halves_give_what_the_whole_gave(before: str, after: str) -> Non
 
 
 def test_two_datasets_of_one_function_have_files_of_their_own() -> None:
-    script, sites = script_of("def made(files):\n    return ▸files.map(str)◂\n")
-    put_cache(script, sites[0], {"disk": True})
-    made = executed(result(script) or "")["made"]
+    source = "def made(files):\n    return ▸files.map(str)◂\n"
+    made = executed(edited("tf_cache", source, {"disk": True}))["made"]
 
     assert made(Files("train")).file != made(Files("test")).file

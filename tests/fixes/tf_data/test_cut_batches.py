@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixes.case_text import evidence_of
+from fixes.case_text import evidence_of, repair
 from rewriting import project_of, result, script_of, site_in
 from trainperf.fixes.findings import shown_findings
-from trainperf.fixes.tf_data.padding import TfPadding, cut_batches
+from trainperf.fixes.tf_data.padding import TfPadding
 from trainperf.model import Finding, Site
 
 LENGTHS = [3, 9, 1, 18, 0, 5, 2, 7, 30, 4]
@@ -30,7 +30,7 @@ def padded(side: str) -> Any:
 
 def edited(text: str, side: str = "end", multiple: int = 16) -> str:
     script, (site,) = script_of(SETTINGS + text)
-    cut_batches(script, [site], {"side": side, "multiple": multiple, "alone": True})
+    repair("tf_padding", script, (site,), {"side": side, "multiple": multiple, "alone": True})
     return result(script) or ""
 
 
@@ -123,7 +123,7 @@ def test_the_batches_of_a_data_file_are_cut_there_and_the_model_opened_where_it_
     script, site = project_of(files), site_in(files)
     fit = Site("train.py", 6, "", 0, 6, 20)
     data = {"side": "end", "multiple": 16, "alone": True}
-    cut_batches(script, [site, fit], data)
+    repair("tf_padding", script, (site, fit), data)
     sources = script.sources()
     assert (
         ".batch(4).map(cut_batch, num_parallel_calls=tf.data.AUTOTUNE)"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewriting import result, script_of
-from trainperf.fixes.tf_step.epochs import compute_once
+from fixes.case_text import edited
 
 np = pytest.importorskip("numpy")
 keras = pytest.importorskip("keras")
@@ -59,10 +58,8 @@ def test_the_edited_script_learns_the_same_weights_of_the_whole_model(
 ) -> None:
     fitted = ahead + SCRIPT.format(fit=fit)
     before = fitted.replace("▸", "").replace("◂", "")
-    script, (site, compiled) = script_of(fitted + COMPILE)
     data = {"layers": 1, "batch_size": 16, "arrays": arrays, "shuffled": False}
-    compute_once(script, site, compiled, data)
-    weights, history = trained(result(script) or "")
+    weights, history = trained(edited("keras_frozen_base", fitted + COMPILE, data))
     whole = before.replace("after =", 'model.compile("adam", "mse")\nafter =')
     expected, seen = trained(whole)
     for one, other in zip(weights, expected, strict=True):

@@ -29,8 +29,6 @@ begin that become settings."""
 OF_FILES = {"parse_json_file": "json_file", "parse_yaml_file": "yaml_file"}
 """Methods of `HfArgumentParser` (and of TRL's), with the argument that names a file."""
 
-LIBRARIES = ("transformers", "lightning", "pytorch_lightning", "accelerate")
-
 
 class Made(NamedTuple):
     """An object as it was made: `given` are its arguments, `settled` what became of them.
@@ -154,9 +152,6 @@ def record(driver: Any) -> None:
         now = _plain({name: getattr(held, name, None)}, (name,))
         if now != {name: before}:
             settings.update(now)
-    roots = (cls.__module__.partition(".")[0] for cls in type(held).__mro__)
-    libraries = (sys.modules.get(root) for root in roots if root in LIBRARIES)
-    versions = (str(getattr(library, "__version__", "")) for library in libraries)
     driver.record.write(
         "torch_trainer",
         library=made.library,
@@ -166,7 +161,6 @@ def record(driver: Any) -> None:
         source=made.source,
         settings=settings,
         defaults=made.defaults,
-        version=next(versions, ""),
     )
 
 

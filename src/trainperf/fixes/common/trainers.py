@@ -43,10 +43,8 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
     if trainer is None:
         return finding
     setting = setting_of(finding.id, finding.data, evidence)
-    if setting is None:
-        lacking = "" if finding.rewritable else _lacking(finding, trainer)
-        return replace(finding, text=f"{finding.text}{lacking}")
-    if trainer.made == "elsewhere" and finding.rewritable:  # the loop itself can be repaired
+    # made elsewhere, the loop itself can be repaired
+    if setting is None or (trainer.made == "elsewhere" and finding.rewritable):
         return finding
     own = [asdict(site) for site in finding.where] if finding.rewritable else []
     held = {
@@ -73,17 +71,6 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         rewritable=True,
         data={**data, KEY: held},
     )
-
-
-def _lacking(finding: Finding, trainer: Trainer) -> str:
-    """Say that the installed version has no setting that makes a repair, where others have one."""
-    rows = GOVERNS.get(trainer.library, {}).get(finding.id, ())
-    meant = [one for one in rows if one.meant(finding.data)]
-    if not meant or not all(trainer.lacks(one.name) for one in meant):
-        return ""
-    names = " and no ".join(f"`{one.name}`" for one in meant)
-    installed = f"{trainer.library} {trainer.version}".strip()
-    return f" The installed {installed} has no {names} in its `{trainer.cls}`."
 
 
 def _one_way(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,28 +165,15 @@ def seen_in_call(evidence: Evidence, **arguments: object) -> dict[str, Any]:
     Options of the command are kept without their values; `reached` says that words at its end
     become arguments of the script.
     """
-    return {
-        "arguments": arguments,
-        "given": options_given(evidence),
-        "scripts": _scripts(evidence),
-        "reached": bool(evidence.facts.get("command_reaches_script")),
-    }
-
-
-def options_given(evidence: Evidence) -> list[str]:
-    """Return the options of the run's command, "@" for a file of further ones."""
-    words = _words(evidence)
+    words = [str(word) for word in evidence.facts.get("command_words") or ()]
     given = {word.partition("=")[0] for word in words if word.startswith("-")}
-    return sorted(given | {"@" for word in words if word.startswith("@")})
-
-
-def _scripts(evidence: Evidence) -> list[str]:
-    """Return the Python files that the run's commands name."""
-    words = _words(evidence)
     modules = [after for before, after in itertools.pairwise(words) if before == "-m"]
     files = [word for word in words if word.endswith(".py")]
-    return sorted({*files, *(f"{module.replace('.', '/')}.py" for module in modules)})
-
-
-def _words(evidence: Evidence) -> list[str]:
-    return [str(word) for word in evidence.facts.get("command_words") or ()]
+    return {
+        "arguments": arguments,
+        # "@" for a file of further options
+        "given": sorted(given | {"@" for word in words if word.startswith("@")}),
+        # the Python files that the command names
+        "scripts": sorted({*files, *(f"{module.replace('.', '/')}.py" for module in modules)}),
+        "reached": bool(evidence.facts.get("command_reaches_script")),
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
+from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import MB, ms, percent
 from trainperf.model import Equivalence, Evidence, Objects, StorageWait
@@ -178,25 +178,10 @@ class S3Throttled(EnvironmentFix):
             title="S3 asks the script to slow down",
             text=f"{_address(objects)} answered {percent(share)} of all attempts with 503 SlowDown "
             f"({count:,}); botocore waits and asks again.",
-            saves=_without_waiting(objects, evidence),
+            saves=Unpriced("none: what the client waits is a part of each request"),
             advice="Pack the objects into shards of about 150 MB, or spread the keys over several "
             "prefixes; a client in adaptive mode at least asks at the rate that S3 bears.",
             snippet="import boto3\nfrom botocore.config import Config\n\n"
             's3 = boto3.client("s3", config=Config(retries={"mode": "adaptive", '
             '"max_attempts": 10}))',
         )
-
-
-def _without_waiting(objects: Objects, evidence: Evidence) -> Saving | Unpriced:
-    """The step if each request took what a single one took in the probe."""
-    alone, request_s, requests = objects.latency_s, objects.request_s, objects.requests_per_step
-    if alone is None or request_s is None or requests is None:
-        return Unpriced("none: what a request takes without it is not known")
-    late = max(0.0, request_s - alone)
-    saving = Saving(
-        f"the step if a request took {ms(alone)}, as one alone did in the probe",
-        requests * late / max(1.0, objects.concurrency or 1.0),
-        of="input",
-    )
-    otherwise = "none: no step was seen to wait for requests that took longer than one alone"
-    return priced_if_worth(saving, evidence, otherwise)

@@ -99,8 +99,7 @@ class NumpyBatching(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Let a thread make the batches of the loop around the step."""
-        for site in finding.where:
-            make_batches_ahead(script, site, finding.data.get("calls", 1))
+        make_batches_ahead(script, finding.where[0], finding.data.get("calls", 1))
 
 
 def _makes_batches(function: FunctionCost) -> bool:

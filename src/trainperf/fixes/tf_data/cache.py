@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,7 +158,19 @@ class TfCache(Fix):
         """Append the cache, and the shuffle that keeps epochs different, to the stage."""
         if "generator" in finding.data:
             _check_repeats(script, finding.where[-1], finding.data["generator"])
-        put_cache(script, finding.where[0], finding.data)
+        site = finding.where[0]
+        call = ".cache()"
+        if finding.data.get("disk"):
+            folder = script.free_name(site.file, "cache_folder")  # Python removes it at the end
+            tempfile = script.module_name(site.file, "tempfile")
+            script.insert_after_imports(site.file, f"{folder} = {tempfile}.TemporaryDirectory()")
+            # one for each dataset
+            call = f'.cache({tempfile}.mkdtemp(dir={folder}.name) + "/items")'
+        if finding.data.get("buffer") is not None:
+            call += f".shuffle({finding.data['buffer']})"
+        if "split" in finding.data:
+            call += _second_map(script, site, int(finding.data["split"]))
+        script.append_call(site, call)
 
 
 def _text(place: Place, takes: str) -> str:
@@ -280,25 +291,6 @@ def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
 
 
 # -------------------------------------------------------------------------------- the edit
-
-
-def put_cache(script: Script, site: Site, data: Mapping[str, Any]) -> None:
-    """Put a cache behind the stage at `site`, or between the halves of its function.
-
-    `data` may have "buffer" (of the shuffle that follows), "disk" (a file, not memory) and
-    "split" (the line at which the function, behind what costs, begins to draw random numbers).
-    """
-    call = ".cache()"
-    if data.get("disk"):
-        folder = script.free_name(site.file, "cache_folder")  # Python removes it at the end
-        tempfile = script.module_name(site.file, "tempfile")
-        script.insert_after_imports(site.file, f"{folder} = {tempfile}.TemporaryDirectory()")
-        call = f'.cache({tempfile}.mkdtemp(dir={folder}.name) + "/items")'  # one for each dataset
-    if data.get("buffer") is not None:
-        call += f".shuffle({data['buffer']})"
-    if "split" in data:
-        call += _second_map(script, site, int(data["split"]))
-    script.append_call(site, call)
 
 
 def _second_map(script: Script, site: Site, line: int) -> str:

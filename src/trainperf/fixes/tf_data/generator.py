@@ -21,7 +21,7 @@ from trainperf.fixes.common.pipeline import (
 from trainperf.fixes.common.repeating import without_docstring
 from trainperf.fixes.tf_data._generators import YIELDS, generator_at, makes_items
 from trainperf.fixes.tf_data._mapped import put_in
-from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changes_shared, filled_names
@@ -76,7 +76,15 @@ class TfGenerator(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a generator that takes a real share of the input, or was not timed."""
-        stage = next((stage for stage in evidence.stages if _generates(evidence, stage)), None)
+        to_fit = evidence.loop.input_kind == "generator"
+        stage = next(
+            (
+                stage
+                for stage in evidence.stages
+                if stage.op in CALLS and (stage.by_user or stage.op == "generator" or to_fit)
+            ),
+            None,
+        )
         if stage is None:
             return None
         dear = is_dear(evidence, stage)
@@ -109,11 +117,6 @@ class TfGenerator(Fix):
         """Turn the body of the generator's loop into a function that threads call."""
         for site in finding.where:
             make_items_in_parallel(script, site, finding.data)
-
-
-def _generates(evidence: Evidence, stage: Stage) -> bool:
-    given_to_fit = stage.op == "generator" or evidence.loop.input_kind == "generator"
-    return stage.op in CALLS and (stage.by_user or given_to_fit)
 
 
 SNIPPET = """\

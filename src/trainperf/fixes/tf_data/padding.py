@@ -109,7 +109,14 @@ class TfPadding(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Cut the batches of a pipeline or of `fit`."""
-        cut_batches(script, finding.where, finding.data)
+        site = finding.where[0]
+        name = called(script.call(site))
+        if name == "fit":
+            _cut_arrays(script, site, finding.data)
+        elif name in PIPELINE:
+            _cut_behind(script, finding.where, finding.data)
+        else:
+            raise CannotRewrite("where sequences are padded is not seen")
 
 
 class TfPaddingBuckets(Fix):
@@ -240,24 +247,6 @@ def by_length(rows, targets, batch_size, boundaries):
     data = data.bucket_by_sequence_length(lambda row, _: tf.size(row), boundaries, sizes)
     return data.prefetch(tf.data.AUTOTUNE)
 '''
-
-
-def cut_batches(script: Script, where: Sequence[Site], data: Mapping[str, Any]) -> None:
-    """Cut batches to their longest row: those of a call of a pipeline, or of `fit`.
-
-    `where` is that call, and the one of `fit` behind it. `data` has "side", the end of the rows
-    that holds their padding, "multiple", of which lengths are, and "alone", whether the rows come
-    first in a tuple and nothing else in it goes along with their steps. Raises `CannotRewrite`
-    where the arrays are not written out, or something else may read padding.
-    """
-    site = where[0]
-    name = called(script.call(site))
-    if name == "fit":
-        _cut_arrays(script, site, data)
-    elif name in PIPELINE:
-        _cut_behind(script, where, data)
-    else:
-        raise CannotRewrite("where sequences are padded is not seen")
 
 
 def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -261,7 +260,36 @@ class KerasFrozenBase(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Build the two parts ahead of `fit`, and fit the second on what the first makes."""
         fit, compiled = finding.where
-        compute_once(script, fit, compiled, finding.data)
+        call = fit_call(script, fit)
+        model = script.expression(script.receiver(fit))
+        _check(script, fit, call, model)
+        how = _how_compiled(script, fit, compiled)
+        features = ""
+        frozen = script.free_name(fit.file, "frozen", "frozen_part")
+        head = script.free_name(fit.file, "head", "trained_part")
+        made = script.free_name(fit.file, "frozen_features")
+        keras = keras_name(script, fit.file, "keras")
+        _validation(script, fit, call, frozen, made)
+        if finding.data["arrays"]:
+            script.wrap_argument(fit, 0, f"{frozen}.predict({{}})")
+        else:
+            numpy = script.module_name(fit.file, "numpy", fit)
+            features = FEATURES.format(numpy=numpy, frozen=frozen, made=made)
+            script.wrap_argument(fit, 0, f"*{made}({{}})")
+            script.set_keyword(fit, "batch_size", str(finding.data["batch_size"]))
+            if not finding.data["shuffled"]:
+                script.set_keyword(fit, "shuffle", "False")
+        parts = (PARTS + (SAVES if finding.data.get("saved") else "")).format(
+            keras=keras,
+            model=model,
+            layers=finding.data["layers"],
+            frozen=frozen,
+            head=head,
+            features=features,
+            compiled=how,
+        )
+        script.insert_before(fit, parts)
+        script.replace_call(script.receiver(fit), head)
 
 
 def _repeats(evidence: Evidence) -> bool:
@@ -300,46 +328,6 @@ PARTS = """\
 SAVES = (
     "{head}.save, {head}.save_weights = {model}.save, {model}.save_weights  # of the whole model\n"
 )
-
-
-def compute_once(script: Script, fit: Site, compiled: Site, data: dict[str, Any]) -> None:
-    """Have the `fit` at `fit` train the last layers on features of the first ones.
-
-    `data` says how many `layers` are frozen, whether `fit` is given `arrays`, the
-    `batch_size` of a dataset and whether it is `shuffled`, and whether the model is `saved` by a
-    callback. Raises `CannotRewrite` where the model that is trained is used by others, or what it
-    is given cannot be told.
-    """
-    call = fit_call(script, fit)
-    model = script.expression(script.receiver(fit))
-    _check(script, fit, call, model)
-    how = _how_compiled(script, fit, compiled)
-    features = ""
-    frozen = script.free_name(fit.file, "frozen", "frozen_part")
-    head = script.free_name(fit.file, "head", "trained_part")
-    made = script.free_name(fit.file, "frozen_features")
-    keras = keras_name(script, fit.file, "keras")
-    _validation(script, fit, call, frozen, made)
-    if data["arrays"]:
-        script.wrap_argument(fit, 0, f"{frozen}.predict({{}})")
-    else:
-        numpy = script.module_name(fit.file, "numpy", fit)
-        features = FEATURES.format(numpy=numpy, frozen=frozen, made=made)
-        script.wrap_argument(fit, 0, f"*{made}({{}})")
-        script.set_keyword(fit, "batch_size", str(data["batch_size"]))
-        if not data["shuffled"]:
-            script.set_keyword(fit, "shuffle", "False")
-    parts = (PARTS + (SAVES if data.get("saved") else "")).format(
-        keras=keras,
-        model=model,
-        layers=data["layers"],
-        frozen=frozen,
-        head=head,
-        features=features,
-        compiled=how,
-    )
-    script.insert_before(fit, parts)
-    script.replace_call(script.receiver(fit), head)
 
 
 def _check(script: Script, fit: Site, call: ast.Call, model: str) -> None:

@@ -80,17 +80,8 @@ def _predict_on_batch(script: Script, site: Site, rows: int | None) -> None:
     told = {keyword.arg for keyword in call.keywords} - NEEDLESS
     if given is None or starred(call) or len(call.args) > 1 or told:
         raise CannotRewrite("`predict` is told more than its input")
-    size = argument(call, "batch_size")
-    if size is not None and not _holds(size, rows or 0):
-        raise CannotRewrite("`predict` may take what it is given in several batches")
     model = script.expression(script.receiver(site))
     script.replace_call(site, f"{model}.predict_on_batch({script.expression(given)})")
-
-
-def _holds(size: ast.expr, rows: int) -> bool:
-    if not isinstance(size, ast.Constant):
-        return False
-    return size.value is None or (isinstance(size.value, int) and size.value >= rows)
 
 
 class KerasEagerCall(Fix):

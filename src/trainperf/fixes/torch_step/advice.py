@@ -7,7 +7,7 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
 from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_said, part_seconds
-from trainperf.model import Equivalence, Evidence, Line
+from trainperf.model import Equivalence, Evidence
 from trainperf.model.torch.step import DeviceWait
 
 ZEROS = 0.95
@@ -140,7 +140,8 @@ class TorchGrowingGraph(Fix):
         """Find a backward that keeps its graph and takes more than its own step has to derive."""
         lines, calls = evidence.lines, evidence.torch.calls
         traced = any(line.operators is not None for line in lines.lines)
-        line = next((line for line in lines.lines if _derives(line)), None)
+        passes = (line for line in lines.lines if ".backward(" in line.text)
+        line = next((line for line in passes if line.of("backward")), None)
         if calls is None or not calls.retains_graph or not traced or line is None:
             return None
         beyond = line.of("backward")
@@ -166,10 +167,6 @@ class TorchGrowingGraph(Fix):
 self.average = 0.9 * self.average + 0.1 * new.detach()
 loss.backward()  # without retain_graph""",
         )
-
-
-def _derives(line: Line) -> bool:
-    return ".backward(" in line.text and bool(line.of("backward"))
 
 
 class TorchUnusedRows(Fix):

@@ -16,7 +16,6 @@ from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._step import part_said, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
 from trainperf.rewrite import Script
-from trainperf.source.arguments import keyword
 from trainperf.source.bodies import reached
 from trainperf.source.module import Module
 from trainperf.source.statements import called, walk
@@ -140,36 +139,18 @@ class TorchCheckpointing(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Call what is checkpointed itself; in a library's model, do not turn it on."""
+        """Call what is checkpointed itself."""
         for site in finding.where:
             file = script.source(site.file)
             call = file.call(site)
             if called(call) != "checkpoint" or not call.args:
-                _leave_off(script, site)
-                continue
+                raise CannotRewrite("a library checkpoints: it is a setting of its model")
             given = [file.text_of(argument) for argument in call.args[1:]]
             given += [file.text_of(given) for given in call.keywords if given.arg not in ITS_OWN]
             head = file.text_of(call.args[0])
             if not isinstance(call.args[0], ast.Name | ast.Attribute | ast.Subscript | ast.Call):
                 head = f"({head})"
             script.replace_call(site, f"{head}({', '.join(given)})")
-
-
-def _leave_off(script: Script, site: Site) -> None:
-    """Take out what turns checkpointing on in a library's model, in the file of `site`."""
-    calls = [node for node in ast.walk(script.module(site.file)) if isinstance(node, ast.Call)]
-    on = [call for call in calls if called(call) == "gradient_checkpointing_enable"]
-    asked = [
-        call
-        for call in calls
-        if (given := keyword(call, "gradient_checkpointing")) and ast.unparse(given.value) == "True"
-    ]
-    if len(on) + len(asked) != 1:
-        raise CannotRewrite("no one place of the file turns checkpointing on")
-    for call in on:
-        script.remove_statements([script.site_of(site, call)])
-    for call in asked:
-        script.set_keyword(script.site_of(site, call), "gradient_checkpointing", "False")
 
 
 class TorchEvaluationGrad(Fix):

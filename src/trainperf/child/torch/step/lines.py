@@ -316,8 +316,6 @@ class LineTrace:
         device = sum(map(sum, times.values())) if cuda else 0
         return {
             "steps": len(self._windows),
-            "all_forward_s": sum(forward for forward, _ in host.values()) / each,
-            "all_backward_s": sum(backward for _, backward in times.values()) / each,
             "all_device_s": device / each,
             "lines": [self._told(line) for line in lines[:MOST_LINES] if line.calls],
         }
@@ -342,7 +340,6 @@ class LineTrace:
             "text": line.text,
             "operators": line.calls / len(self._windows),
             "elements": int(statistics.median(line.elements)) if line.elements else None,
-            "forward_s": line.forward / each,
             "backward_s": line.backward / each,
             "device_s": line.device / each,
             "name": max(line.functions, key=lambda name: line.functions[name], default=""),

@@ -34,8 +34,8 @@ By line
       13 %  train.py:75    return self.decoder(quantized), loss
                            operators
      8.1 %               5 other lines
-  Shares of a step, from 172 stack samples; time in a library counts for
-  the line that called it.
+  Shares of a step, from 172 samples; time in a library counts for the
+  line that called it.
 """
 
 

@@ -194,7 +194,7 @@ def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
     found = parsed(render(TRIED, saved="20261121-train & co", patch_file="fix.diff"))
     assert "#next" in {one.attributes.get("href") for one in found.named("a")}
     assert "trainperf fix '20261121-train & co'" in copied(found)
-    assert "Make these changes in your files (2 edits)" in found.words
+    assert "Make these 2 edits" in found.words
     assert "git apply fix.diff" in found.words
     assert "trainperf fix" not in page_of("tried").at("next").text
     assert "The gains named are upper bounds, not measured" in page_of("input_bound").words

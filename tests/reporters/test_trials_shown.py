@@ -172,7 +172,7 @@ def test_how_it_was_measured_otherwise_says_why() -> None:
     fewer = replace(TRIED.trying, two_legs="memory is short", growth=True)
     told = of(replace(TRIED, trying=fewer))
     assert "two at a time, as memory is short, 6 to 19 pairs each" in told
-    assert "(TF_FORCE_GPU_ALLOW_GROWTH=true), in every leg" in told
+    assert "(TF_FORCE_GPU_ALLOW_GROWTH=true), in every process" in told
     alone = replace(TRIED.trying, mode="one after another", mode_reason="memory is short")
     told = of(replace(TRIED, trying=alone))
     assert told.startswith("One after another: fresh processes")

@@ -35,10 +35,10 @@ UNSEEN = {
     "a longer run": "OverTime",
     "a record cut short": "Evidence.unread",
     "a script that has it": "BetweenEpochs.callbacks_s CallbackCost.epoch_s Ddp.comm_hook "
-    "GraphBreak.skips Length.others Loader.shared_state Looks.sparse Loop.steps_per_execution "
-    "ModelFacts.steps_per_execution Outside.whole Reads.at_least "
-    "TorchModel.trained TorchOptimizer.builtin "
-    "TorchOptimizer.foreach Trainer facts.functions_run_eagerly flags.deterministic",
+    "GraphBreak.skips Length.others Looks.sparse Loop.steps_per_execution "
+    "ModelFacts.steps_per_execution Outside.whole Reads.at_least TorchModel.trained "
+    "TorchOptimizer.builtin TorchOptimizer.foreach Trainer facts.functions_run_eagerly "
+    "flags.deterministic",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 

@@ -355,7 +355,7 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
             tally.device_s = line["device_s"] + line["backward_s"]
         tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
-    _share_backward(tallies, _owners(tallies, event, "backward_s"))
+    _share_backward(tallies, _owners(tallies, event, "backward_s", event["all_backward_s"]))
 
 
 def _looks(seen: dict[str, Any]) -> Looks | None:
@@ -383,7 +383,7 @@ def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) ->
     busy = (event["running_s"] - event["input_s"]) / (event["step_s"] - event["input_s"])
     resident = times.resident if is_taken(times.resident_) else times.real
     running = min(sampled, max(0.0, busy) * min(times.real, resident))
-    owners = _owners(own, event, "seconds")
+    owners = _owners(own, event, "seconds", event["all_seconds"])
     moved = running * sum(share for _, share in owners)
     for tally in callers:
         tally.seconds["operators"] *= 1 - moved / sampled
@@ -396,10 +396,9 @@ def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) ->
 
 
 def _owners(
-    tallies: defaultdict[Place, _Tally], event: Event, name: str
+    tallies: defaultdict[Place, _Tally], event: Event, name: str, whole: float
 ) -> list[tuple[_Tally, float]]:
     """The lines that made what was traced, each with its share of the time that it took."""
-    whole = event[f"all_{name}"]
     owners = []
     for line in event["lines"]:
         if whole and line.get(name):

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from fixes.case_text import edited_runs, repair
+from fixes.case_text import edited_runs
 from rewriting import executed, project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
+from trainperf.fixes.tf_data.generator import make_items_in_parallel
 
 CALL = "data = ▸Dataset.from_generator({})◂\n"
 
@@ -25,14 +26,14 @@ class Recorded:
 
 def edited(text: str, given: str = "samples", data: dict[str, Any] | None = None) -> str:
     script, (site, *_) = script_of("import os\n\n\n" + text + CALL.format(given))
-    repair("tf_generator", script, (site,), {"calls": 3} | (data or {}))
+    make_items_in_parallel(script, site, {"calls": 3} | (data or {}))
     return result(script) or ""
 
 
 def refused(text: str, given: str = "samples") -> str:
     script, (site, *_) = script_of("import os\n\n\n" + text + CALL.format(given))
     with pytest.raises(CannotRewrite) as error:
-        repair("tf_generator", script, (site,), {"calls": 3})
+        make_items_in_parallel(script, site, {"calls": 3})
     assert result(script) is None
     return str(error.value)
 
@@ -103,7 +104,7 @@ def test_a_generator_of_another_file_is_taken_apart_there() -> None:
     files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": "def load(p):\n    return p\n"}
     script = project_of(files)
 
-    repair("tf_generator", script, (site_in(files),), {"calls": 4})
+    make_items_in_parallel(script, site_in(files), {"calls": 4})
 
     (changed,) = script.sources().items()
     assert changed[0] == "/project/lib/data.py"
@@ -115,4 +116,4 @@ def test_a_function_of_another_file_that_keeps_something_is_seen() -> None:
     files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": keeps}
 
     with pytest.raises(CannotRewrite, match="seen"):
-        repair("tf_generator", project_of(files), (site_in(files),), {"calls": 4})
+        make_items_in_parallel(project_of(files), site_in(files), {"calls": 4})

@@ -335,12 +335,9 @@ def without_padding(driver: Any) -> bool | None:
         return None
     # One may be made for batches of one shape only.
     with Attempt(driver.process, "the model on a batch without its padding"):
-        return masks_padding(*max(calls, key=lambda call: sum(map(_numel, call[0].parameters()))))
+        weights = lambda call: sum(weight.numel() for weight in call[0].parameters())  # noqa: E731
+        return masks_padding(*max(calls, key=weights))
     return None
-
-
-def _numel(weight: Any) -> int:
-    return int(weight.numel())
 
 
 def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:

@@ -143,7 +143,13 @@ def _plain(values: dict[str, Any], names: Any) -> dict[str, Any]:
 def record(driver: Any) -> None:
     """Record the object that holds the settings of the loop under way, if it has one."""
     loops = driver.loops
-    found = _of_callers(loops, sys._getframe(1)) or _accelerator(loops)
+    found = _of_callers(loops, sys._getframe(1))
+    for one in reversed(loops.trainers) if found is None else ():
+        # The last `Accelerator` that the user made and gave a model or an optimizer.
+        prepared = one.reference() if (one.library, one.made) == ("accelerate", "call") else None
+        if getattr(prepared, "_models", None) or getattr(prepared, "_optimizers", None):
+            found = one, prepared
+            break
     if found is None:
         return
     made, held = found
@@ -179,14 +185,5 @@ def _of_callers(loops: Any, frame: FrameType | None) -> tuple[Made, Any] | None:
 def _noted(loops: Any, held: Any) -> tuple[Made, Any] | None:
     for one in loops.trainers:
         if held is not None and one.reference() is held:
-            return one, held
-    return None
-
-
-def _accelerator(loops: Any) -> tuple[Made, Any] | None:
-    """The last `Accelerator` that the user made and gave a model or an optimizer."""
-    for one in reversed(loops.trainers):
-        held = one.reference() if (one.library, one.made) == ("accelerate", "call") else None
-        if getattr(held, "_models", None) or getattr(held, "_optimizers", None):
             return one, held
     return None

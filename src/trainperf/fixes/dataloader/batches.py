@@ -130,14 +130,12 @@ class TorchShm(Fix):
         needed = shm_bytes(evidence, workers, prefetch)
         if needed <= free:
             return None
-        total = evidence.machine.shm_total
-        of = f" of {total / MIB:.0f}" if total else ""
         size = max(1, -(-4 * needed // GIB))
         return Cause(
             title="/dev/shm cannot hold the workers' batches",
             text=f"Batches of {evidence.loop.batch_bytes or 0:,} bytes go from workers through "
             f"/dev/shm: {workers} × {prefetch} of them (workers × prefetch_factor) take "
-            f"{needed / MIB:.0f} MiB, {free / MIB:.0f}{of} MiB are free.",
+            f"{needed / MIB:.0f} MiB, {free / MIB:.0f} MiB are free.",
             saves=Unpriced("none: it decides how many workers are possible at all"),
             where=places(loader),
             advice=f"Start the container with `--shm-size={size}g`, or with `--ipc=host`.",

@@ -262,7 +262,7 @@ class TorchWorkers(Fix):
             first, code = "Let each worker take its own part of the data", SHARDED
         elif loader.shared_state:
             text += f" Worker processes cannot simply take it over: {loader.shared_state}."
-            first, code = "Open what the dataset holds in the worker", OPENED_LATE
+            first, code = "Make what the dataset holds anew in each worker", MADE_LATE
         sure = not loader.workers or not keeps_up(evidence)
         cause = _other_number(evidence, offered, title, text, "beside the step, none waiting", sure)
         return replace(
@@ -282,11 +282,11 @@ def __iter__(self):  # of the dataset: every worker takes its own part
 
 """
 
-OPENED_LATE = """\
+MADE_LATE = """\
 def __getitem__(self, index):
-    if self._file is None:  # each worker opens its own, and pickling meets none
-        self._file = open_data(self.path)
-    return self._file[index]
+    if self._own is None:  # each worker makes its own, and pickling meets none
+        self._own = open_data(self.path)  # or numpy.random.default_rng(torch.initial_seed())
+    return self._own[index]
 
 
 """
@@ -327,17 +327,13 @@ class TorchTooManyWorkers(Fix):
         many = workers_said(loader.workers)
         title = f"{many} share {width} core{'s' if width > 1 else ''}"
         text = f"{named(loader)} is read by {many} beside the training; {cores_said(evidence)}."
-        sure = loader.workers > width and not _workers_wait(evidence, loader.workers)
+        try:
+            used = evidence.phase("input").cpu_cores
+        except NotMeasured:
+            used = None
+        waiting = used is not None and used < IDLE * min(loader.workers, evidence.machine.cores)
+        sure = loader.workers > width and not waiting
         return _other_number(evidence, offered, title, f"{text}{waits}", "that none disturbs", sure)
-
-
-def _workers_wait(evidence: Evidence, workers: int) -> bool:
-    """Say whether the cores stood idle while the loader was drained; False if unknown."""
-    try:
-        used = evidence.phase("input").cpu_cores
-    except NotMeasured:
-        return False
-    return used is not None and used < IDLE * min(workers, evidence.machine.cores)
 
 
 class TorchWorkerThreads(Fix):

@@ -15,17 +15,27 @@ from trainperf.fixes.common.pipeline import (
     opening,
     pays_later,
     share,
-    sites,
     upper,
 )
+from trainperf.fixes.common.repeating import MADE_ANEW
 from trainperf.fixes.common.words import if_measured, ms, size
+from trainperf.fixes.tf_data._generators import (
+    GIVEN,
+    YIELDS,
+    generator_at,
+    goes_through_maker,
+    with_called,
+)
 from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
-from trainperf.source.effects import repeats
-from trainperf.source.iterations import loaded, stored
+from trainperf.source.arguments import argument
+from trainperf.source.bodies import reached
+from trainperf.source.effects import changing_attribute, changing_name, effects, first, repeats
+from trainperf.source.iterations import loaded, of_this_function, stored
+from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Function
-from trainperf.source.statements import last_name, parameters
+from trainperf.source.statements import last_name, parameters, root
 
 _MEMORY_SHARE = 0.5
 """The share of the free memory, or disk, a cache may take: the other half is for the rest."""
@@ -37,10 +47,12 @@ _SOURCES = {"from_tensors", "from_tensor_slices", "range", "list_files", "concat
 _READERS = {"tfrecord", "textline", "fixedlengthrecord", "csv"}
 _WORK = {"map", "flat_map", "interleave", "filter", "take", "skip", "enumerate", "prefetch"}
 _BATCHES = {"batch", "padded_batch", "ragged_batch", "unbatch", "rebatch", "window"}
-_WORKS = {"map", "flat_map", "interleave"}
+_GENERATOR = "from_generator"
+_WORKS = {"map", "flat_map", "interleave", _GENERATOR}
 _DETERMINISTIC = {name.replace("_", "") for name in _SOURCES | _READERS | _WORK | _BATCHES}
 """Stages with the same elements in every epoch, if their function gives the same. Not listed, so
-a cache never stands behind it: `repeat`, generators, and what draws random numbers."""
+a cache never stands behind it: `repeat`, and what draws random numbers. Of a generator of the
+user's only its source tells, which is read when the edit is written."""
 
 _SAME_EACH_TIME = ("ReadFile", "Decode", "Resize", "Parse", "Extract", "AudioSpectrogram", "STFT")
 """Ops, by the start of their names, that cost and do the same to a file in every epoch."""
@@ -51,13 +63,14 @@ class Place:
     """Where a cache can stand, and the shuffle before it, if there is one.
 
     With `split` it stands within the stage: behind the work that its function does and
-    ahead of the random numbers that it draws then.
+    ahead of the random numbers that it draws then. `generator` is the user's, if one feeds it.
     """
 
     stage: Stage
     shuffle: Stage | None
     reshuffled: bool
     split: DrawnFrom | None = None
+    generator: Stage | None = None
 
     @property
     def buffer(self) -> int | None:
@@ -78,6 +91,7 @@ class TfCache(Fix):
     `.cache()` is put after the last expensive stage that gives the same each time, ahead of
     shuffling and random augmentation, in memory or a temporary file; a second `.shuffle` follows
     where the order would be frozen. A function that works first and draws then is split in two.
+    A generator is cached where its source shows that it repeats itself.
 
     ## When not to
     When the same code also builds other datasets: each is cached.
@@ -98,7 +112,7 @@ class TfCache(Fix):
         room = None if place is None else _room(evidence, place)
         if place is None or room is None:
             return None
-        stage, buffer = place.stage, place.buffer
+        stage, generator, buffer = place.stage, place.generator, place.buffer
         epoch = _epoch(evidence, place)
         takes, on_disk = room
 
@@ -120,6 +134,10 @@ class TfCache(Fix):
         data |= {"disk": True} if on_disk else {}
         data |= {} if place.split is None else {"split": place.split.line}
         data |= {} if epoch is None else {"epoch": epoch}
+        if generator is not None:
+            made = generator.function
+            data["generator"] = [made.file, made.line] if made is not None and made.line else []
+        where = [stage.where, None if generator is stage or generator is None else generator.where]
         filling = ", and filling the shuffle," if epoch is not None else ""
         basis = f"the cached part{filling} costs nothing from the second epoch on"
         same = place.shuffle is None and place.split is None
@@ -127,16 +145,19 @@ class TfCache(Fix):
             title="The same work is done again in every epoch",
             text=_text(place, takes),
             saves=Saving(upper(evidence, basis), ratio=later, of="input"),
-            where=sites((stage,)),
+            where=tuple(site for site in where if site is not None),
             advice=advice,
             snippet=snippet,
-            sure=pays_later(evidence, later),
+            # whether a generator yields the same again, only its source tells
+            sure=generator is None and pays_later(evidence, later),
             equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
             data=data,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Append the cache, and the shuffle that keeps epochs different, to the stage."""
+        if "generator" in finding.data:
+            _check_repeats(script, finding.where[-1], finding.data["generator"])
         site = finding.where[0]
         call = ".cache()"
         if finding.data.get("disk"):
@@ -153,12 +174,17 @@ class TfCache(Fix):
 
 
 def _text(place: Place, takes: str) -> str:
-    stage = place.stage
+    stage, generator = place.stage, place.generator
     if place.split is not None:
         return (
             f"{opening(stage)} reads or decodes what is the same in every epoch, and draws random "
             f"numbers for it from line {place.split.line} on. What it has made by then takes "
             f"{takes}."
+        )
+    if generator is not None:
+        return (
+            f"{opening(generator)} makes its elements anew in every epoch. Where they are the same "
+            f"in each, they have to be made only once; kept, they take {takes}."
         )
     costs = if_measured(lambda: f" takes {ms(stage.cumulative)} of each step's input and")
     return (
@@ -177,12 +203,14 @@ def _place(evidence: Evidence) -> Place | None:
     same samples together for ever. Where a map that draws random numbers ends it and costs
     more than all before it, the place is within that map.
     """
-    best = shuffle = before_best = split = None
+    best = shuffle = before_best = generator = split = None
     for stage in evidence.stages:
         if stage.op == "shuffle":
             shuffle = stage
             continue
-        if not _repeats_itself(stage) or (shuffle is not None and stage.op in _BATCHES):
+        if stage.op == _GENERATOR and stage.by_user:
+            generator = stage
+        elif not _repeats_itself(stage) or (shuffle is not None and stage.op in _BATCHES):
             if _works_before_it_draws(stage) and _costs(evidence, stage, best):
                 best, before_best, split = stage, shuffle, stage.drawn_from
             break
@@ -194,7 +222,7 @@ def _place(evidence: Evidence) -> Place | None:
         return None
     behind = evidence.stages[evidence.stages.index(best) + 1 :]
     reshuffled = any(stage.op == "shuffle" for stage in behind)
-    return Place(best, before_best, reshuffled, split)
+    return Place(best, before_best, reshuffled, split, generator)
 
 
 def _works_before_it_draws(stage: Stage) -> bool:
@@ -305,3 +333,58 @@ def _handed_on(function: Function, first: int) -> list[str]:
     needed = loaded(behind)
     known = {*given, *stored(function.body[:first])} & needed
     return [name for name in dict.fromkeys([*returned, *given, *sorted(needed)]) if name in known]
+
+
+# ---------------------------------------------------- generators that yield the same again
+
+_ENDLESS = ("itertools.cycle", "itertools.count")
+_REPEAT = "itertools.repeat"
+"""Calls of which a loop may never end."""
+
+
+def _check_repeats(script: Script, site: Site, seen: object) -> None:
+    """Raise `CannotRewrite` unless the generator of the call at `site` surely repeats itself.
+
+    `seen` is where the run saw it defined: file and line, or None. It must end by itself, call
+    nothing that may draw or keeps state, and read nothing that changes behind it: what a cache
+    freezes, a trial of a few epochs may not show.
+    """
+    head = generator_at(script, site, seen)
+    function, module = script.definition(head), script.linked(head.file)
+    there = module if head.file == site.file else script.linked(site.file)
+    call = script.call(site)
+    given = argument(call, GIVEN["from_generator"], 0) or call
+    found = first(effects(module, [function]), "asks", "alone", *MADE_ANEW)
+    owner = next((node for node in module.around(function) if isinstance(node, ast.ClassDef)), None)
+    used = [node for node in reached(module, [function]) if isinstance(node, ast.Attribute)]
+    read = {node.attr for node in used if root(node) == "self"}
+    why = ""
+    if isinstance(function, ast.AsyncFunctionDef) or _endless(module, function):
+        why = "may go on for ever"
+    elif found is not None:
+        why = f"may change {found.text}, or read on from it"
+        if found.kind in ("draws", "unknown"):
+            why = f"calls {found.text}, which may give another result"
+    elif maker := goes_through_maker(module, function, there, given):
+        why = f"goes through {maker}, which may make other items"
+    elif changed := (
+        changing_attribute([module], owner, read)
+        or changing_name(module, with_called(module, function), call.lineno)
+        or changing_name(there, [given], call.lineno)
+    ):
+        why = f"reads {changed}, which may change between epochs"
+    if why:
+        raise CannotRewrite(f"no cache keeps what it yields: {function.name} {why}")
+
+
+def _endless(module: Module, function: Function) -> bool:
+    for node in of_this_function(function.body):
+        if isinstance(node, ast.While) and any(
+            isinstance(part, YIELDS) for part in of_this_function(node.body)
+        ):
+            return True
+        if isinstance(node, ast.Call):
+            name, many = module.name(node.func), len(node.args) > 1
+            if name in _ENDLESS or (name == "iter" and many) or (name == _REPEAT and not many):
+                return True
+    return False

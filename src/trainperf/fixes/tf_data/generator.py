@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainperf.errors import CannotRewrite
@@ -18,22 +18,25 @@ from trainperf.fixes.common.pipeline import (
     waits,
     worker_said,
 )
+from trainperf.fixes.common.repeating import without_docstring
+from trainperf.fixes.tf_data._generators import YIELDS, generator_at, makes_items
 from trainperf.fixes.tf_data._mapped import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
-from trainperf.source.effects import changes_shared
+from trainperf.source.effects import changes_shared, filled_names
 from trainperf.source.iterations import (
     carried,
     declared,
     loaded,
+    may_be_sequence,
     of_own_loop,
     of_this_function,
     read_outside,
     stored,
 )
 from trainperf.source.module import Module
-from trainperf.source.scopes import FUNCTIONS, Function
+from trainperf.source.scopes import Function
 from trainperf.source.statements import assigned, called, names_in
 
 CALLS = ("from_generator", "generator")
@@ -41,6 +44,9 @@ CALLS = ("from_generator", "generator")
 
 WAITING_CALLS = 16
 """Items made at once where the input waits for storage: threads cost nothing then."""
+
+COPIES = 4
+"""Copies of arrays for which there has to be memory: two are made of them, beside the rest."""
 
 FEWEST_CALLS = 2
 """On one core, too, one item can be read while another is decoded."""
@@ -55,13 +61,13 @@ class TfGenerator(Fix):
 
     ## What changes
     The body of the generator's loop becomes a function of one item, which threads run ahead for
-    the next ones, in order; reading files, Pillow, OpenCV and NumPy let other threads run.
-    Threads draw random numbers in another order.
+    the next ones, in order; reading files, Pillow, OpenCV and NumPy let other threads run. One
+    that only yields rows of arrays becomes `from_tensor_slices`. Threads draw random numbers in
+    another order.
 
     ## When not to
     When an item depends on the one before: such a loop is left alone where that can be seen.
     When what the loop calls is not made for threads: one database cursor, one open file.
-    When it only yields rows of arrays: `tf.data.Dataset.from_tensor_slices` is for these.
     """
 
     category = "input"
@@ -89,6 +95,10 @@ class TfGenerator(Fix):
         data: dict[str, Any] = {"calls": max(width, WAITING_CALLS) if waits(evidence) else width}
         if stage.function is not None and stage.function.line:
             data["generator"] = [stage.function.file, stage.function.line]
+        steps, size = evidence.loop.epoch_steps, stage.element_bytes
+        if steps and size and stage.elements_per_step:
+            held = COPIES * steps * stage.elements_per_step * size
+            data["fits"] = held < evidence.machine.memory_available
         name = opening(stage) if stage.by_user else "The generator"
         return Cause(
             title="A Python generator feeds the model",
@@ -106,8 +116,7 @@ class TfGenerator(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Turn the body of the generator's loop into a function that threads call."""
         for site in finding.where:
-            head = generator_at(script, site, finding.data.get("generator"))
-            make_apart(script, head, finding.data["calls"])
+            make_items_in_parallel(script, site, finding.data)
 
 
 SNIPPET = """\
@@ -120,62 +129,6 @@ def load(path, label):
 dataset = tf.data.Dataset.from_tensor_slices((paths, labels)).shuffle(len(paths))
 dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size)
 """
-
-
-# --------------------------------------------------------------- where it is defined
-
-GIVEN = {"from_generator": "generator", "fit": "x"}
-"""Calls that take a generator, and the name of the argument."""
-
-YIELDS = (ast.Yield, ast.YieldFrom)
-_DEEP = 4
-"""How many names, calls and lambdas lead from the call to the generator."""
-
-
-def generator_at(script: Script, site: Site, seen: object) -> Site:
-    """Return where the generator's `def` stands: as the run saw it, or as the source says."""
-    if isinstance(seen, list | tuple) and len(seen) == 2:
-        head = Site(str(seen[0]), int(seen[1]))
-        try:
-            if yields(script.definition(head)):
-                return head
-        except CannotRewrite:
-            pass  # a lambda around it
-    module, call = script.linked(site.file), script.call(site)
-    given = argument(call, GIVEN[called(call)], 0) if called(call) in GIVEN else None
-    found = None if given is None else _definition(module, given, _DEEP)
-    if found is None or not yields(found[1]):
-        raise CannotRewrite("where the generator is defined is not seen")
-    return Site(site.file if found[0] is module else str(found[0].path), found[1].lineno)
-
-
-def _definition(module: Module, node: ast.expr, deep: int) -> tuple[Module, Function] | None:
-    """Follow names, calls and lambdas to a function of the user's files."""
-    if not deep:
-        return None
-    node = module.value(node)
-    if isinstance(node, ast.Lambda):
-        return _definition(module, node.body, deep - 1)
-    if isinstance(node, ast.Call):
-        return _definition(module, node.func, deep - 1)
-    found = module.defined(node)
-    if found is None:
-        return None
-    owner, target = found
-    if isinstance(target, ast.ClassDef):
-        methods = (method for method in target.body if isinstance(method, FUNCTIONS))
-        called = next((method for method in methods if method.name == "__call__"), None)
-        return None if called is None else (owner, called)
-    if yields(target):
-        return owner, target
-    returned = [part.value for part in ast.walk(target) if isinstance(part, ast.Return)]
-    inner = returned[0] if len(returned) == 1 else None
-    return None if inner is None else _definition(owner, inner, deep - 1)
-
-
-def yields(function: Function) -> bool:
-    """Whether a function is a generator."""
-    return any(isinstance(node, YIELDS) for node in of_this_function(function.body))
 
 
 # ---------------------------------------------------- items that are made apart, by threads
@@ -288,3 +241,104 @@ def made_for_rest(
     names = [name for name in order if name in own & read]
     given = [*(ast.Expr(ast.Name(name, ast.Load())) for name in names), *map(ast.Expr, hoisted)]
     return names, carried([*making, *given], stored([loop.target]))
+
+
+# ------------------------------------------------------ generators of the rows of arrays
+
+
+def make_items_in_parallel(script: Script, site: Site, data: Mapping[str, Any]) -> None:
+    """Let threads make the items of the generator that the call at `site` takes.
+
+    `data` has "calls", how many at once, and may have "generator", where the run saw its head.
+    One that only hands out rows of arrays becomes a dataset of the arrays, where "fits" does
+    not say that these are too large for a copy. Raises `CannotRewrite` where an item may need
+    what another has left.
+    """
+    head = generator_at(script, site, data.get("generator"))
+    arrays = _rows(script.definition(head)) if data.get("fits", True) else None
+    if arrays is None or head.file != site.file or called(script.call(site)) != CALLS[0]:
+        make_apart(script, head, data["calls"])
+    else:
+        _slice(script, site, arrays)
+
+
+def _slice(script: Script, site: Site, arrays: ast.expr) -> None:
+    """Make a dataset of the arrays, whose rows is what the generator of a call yields."""
+    module, call = script.linked(site.file), script.call(site)
+    _check_arrays(module, call, arrays)
+    types = argument(call, "output_signature") or argument(call, "output_types", 1)
+    made = _converted(module, arrays, types, script.module_name(site.file, "numpy", site))
+    assert isinstance(call.func, ast.Attribute)
+    script.replace_call(site, f"{ast.unparse(call.func.value)}.from_tensor_slices({made})")
+
+
+def _rows(function: Function) -> ast.expr | None:
+    """The arrays whose rows a generator yields, in its structure; None if it does more.
+
+    It is one loop, `for i in range(len(x)): yield x[i], y[i]`, or one over `zip(x, y)`.
+    """
+    given = function.args
+    if given.args or given.vararg or given.kwarg:
+        return None
+    match without_docstring(function):
+        case [ast.For(body=[ast.Expr(ast.Yield(ast.expr() as row))], orelse=[]) as loop]:
+            target, over = loop.target, loop.iter
+        case _:
+            return None
+    match target, over:
+        case ast.Name(id=name), ast.Name():
+            return _arrays(row, "", {name: over})
+        case (
+            ast.Name(id=name),
+            ast.Call(func=ast.Name(id="range"), args=[ast.Call(func=ast.Name(id="len"))]),
+        ):
+            return _arrays(row, name, {})
+        case ast.Tuple(elts=parts), ast.Call(func=ast.Name(id="zip"), args=arrays):
+            names = [part.id for part in parts if isinstance(part, ast.Name)]
+            if len(names) == len(arrays) and all(isinstance(array, ast.Name) for array in arrays):
+                return _arrays(row, "", dict(zip(names, arrays, strict=True)))
+    return None
+
+
+def _arrays(node: ast.expr, counted: str, held: dict[str, ast.expr]) -> ast.expr | None:
+    """What is yielded, with an array in place of each of its rows."""
+    match node:
+        case ast.Tuple(elts=elts):
+            parts = [part for each in elts if (part := _arrays(each, counted, held)) is not None]
+            return ast.Tuple(parts, ast.Load()) if len(parts) == len(elts) else None
+        case ast.Name(id=name):
+            return held.get(name)
+        case ast.Subscript(value=ast.Name() as array, slice=ast.Name(id=by)) if by == counted:
+            return array
+    return None
+
+
+def _check_arrays(module: Module, call: ast.Call, arrays: ast.expr) -> None:
+    """Refuse what is no array, changes later, or is another one where the dataset is made."""
+    changed = filled_names(module, [module.top.node])
+    for name in (node for node in ast.walk(arrays) if isinstance(node, ast.Name)):
+        if name.id in changed or makes_items(module, name):
+            raise CannotRewrite(f"{name.id} is no array, or changes as the script runs")
+        if not may_be_sequence(module.value(name)):
+            raise CannotRewrite(f"{name.id} is no array")
+        there = module.bindings(name)
+        later = any(getattr(each.node, "lineno", 0) > call.lineno for each in there or ())
+        if not there or there is not module.scope(call).find(name.id) or later:
+            raise CannotRewrite(f"{name.id} is another one where the dataset is made")
+
+
+def _converted(module: Module, arrays: ast.expr, types: ast.expr | None, numpy: str) -> str:
+    """The source of the arrays with the dtypes that the call names."""
+    types = None if types is None else module.value(types)
+    if isinstance(arrays, ast.Tuple):
+        if not isinstance(types, ast.Tuple | ast.List) or len(types.elts) != len(arrays.elts):
+            raise CannotRewrite("the types of what is yielded are not written out")
+        pairs = zip(arrays.elts, types.elts, strict=True)
+        parts = [_converted(module, array, each, numpy) for array, each in pairs]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    if isinstance(types, ast.Call):  # a TensorSpec
+        types = argument(types, "dtype", 1) or ast.Constant("float32")
+    if not isinstance(types, ast.Attribute | ast.Constant):
+        raise CannotRewrite("the types of what is yielded are not written out")
+    name = ast.unparse(types).rpartition(".")[2].strip("'\"")
+    return f"{numpy}.asarray({ast.unparse(arrays)}, {numpy}.{name})"

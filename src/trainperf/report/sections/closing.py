@@ -94,7 +94,7 @@ def short_steps(diagnosis: Diagnosis, page: Page) -> None:
     patch = diagnosis.patch
     if patch is not None:
         _beside_source(diagnosis, patch, page)
-    then = _making(diagnosis, page, look=False)
+    then = _making(diagnosis, page)
     if page.saved:
         then.append((f"trainperf show --full {shlex.quote(page.saved)}", FULL))
     _next(diagnosis, then, page)
@@ -136,21 +136,19 @@ def edits_in(diff: str) -> int:
     return sum(line.startswith("@@ ") for line in diff.split("\n"))
 
 
-def _making(diagnosis: Diagnosis, page: Page, look: bool = True) -> list[tuple[str, str]]:
-    """The commands that make the edits of the patch; with `look`, the one that shows them too."""
+def _making(diagnosis: Diagnosis, page: Page) -> list[tuple[str, str]]:
+    """The commands that make the edits of the patch."""
     commands: list[tuple[str, str]] = []
     patch = diagnosis.patch
     if patch is None or not patch.diff:
         return commands
-    edits = units.count(edits_in(patch.shown), "edit")
+    many = edits_in(patch.shown)
+    edits = units.count(many, "edit")
     if page.saved:
         fix = f"trainperf fix {shlex.quote(page.saved)}"
-        one = len(patch.findings) == 1
         untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
-        these = "this change" if one else "these changes"
-        commands.append((fix, f"make {these} in your files ({edits}{untried})"))
-        if look:
-            commands.append((f"{fix} --diff", f"see {'it' if one else 'them'} first"))
+        these, them = ("this edit", "it") if many == 1 else (f"these {edits}", "them")
+        commands.append((fix, f"make {these}{untried}; with --diff, see {them} first"))
     if page.patch_file:
         file = shlex.quote(page.patch_file)
         commands.append((f"git apply {file}", f"the same {edits}, with git"))

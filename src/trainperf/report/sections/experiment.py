@@ -38,7 +38,7 @@ def experiment(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the same without the evidence for each and the code."""
+    """Print the same without the evidence, the advice and the code."""
     _write(diagnosis, page, full=False)
 
 
@@ -100,7 +100,7 @@ def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
         if full and finding.text:
             page.gap()
             page.paragraphs(finding.text, indent=2)
-        for text in (change.why, finding.advice):
+        for text in (change.why, finding.advice) if full else (change.why,):
             if text:
                 page.gap()
                 page.paragraphs(text, indent=2)

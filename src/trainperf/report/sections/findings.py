@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, Verdict, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import (
@@ -24,6 +26,7 @@ from trainperf.report.plain import places
 from trainperf.report.sections.exchange import open_question
 from trainperf.report.sections.experiment import apart
 from trainperf.report.sections.proofs import to_prove
+from trainperf.report.sections.trials import once
 
 EQUIVALENCE = {
     Equivalence.EXACT: "exact: same numbers",
@@ -58,8 +61,11 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the first findings that are advice, and of the others what they can give."""
-    _advice(diagnosis, page, IN_FULL)
+    """Print the first findings that are advice, and of the others what they can give.
+
+    Why a change was worth trying is left out where it was kept, its code where the patch has it.
+    """
+    _advice(diagnosis, page, IN_FULL, short=True)
 
 
 def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
@@ -68,7 +74,7 @@ def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
     return [(one, trials.get(one.id)) for one in diagnosis.findings if one.id not in others]
 
 
-def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
+def _advice(diagnosis: Diagnosis, page: Page, in_full: int, *, short: bool = False) -> None:
     """Write what to change, the first `in_full` with why and how."""
     if not diagnosis.findings:
         if diagnosis.proofs:
@@ -81,10 +87,13 @@ def _advice(diagnosis: Diagnosis, page: Page, in_full: int) -> None:
     if advice:
         page.heading("What to change, most promising first")
     for rank, (finding, trial) in enumerate(advice, start=1):
-        page.gap()
+        if rank > 1 or not short:
+            page.gap()
         page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
         page.prose(worth(finding, trial, diagnosis), indent=4)
-        if rank <= in_full:
+        if rank <= in_full and short:
+            _in_patch(finding, trial, diagnosis, page)
+        elif rank <= in_full:
             _body(finding, diagnosis, page)
 
 
@@ -171,6 +180,21 @@ def came_of(finding: Finding, trial: Trial, diagnosis: Diagnosis) -> str:
     if trial.outcome in (Outcome.FAILED, Outcome.LOSSES_DIFFER):
         return f"{reason}; {figures}."
     return f"{figures}; {reason}."
+
+
+def _in_patch(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
+    """Write a finding without what nobody needs who has it from the patch."""
+    patched = diagnosis.patch is not None and finding.id in diagnosis.patch.findings
+    if trial is None or not trial.kept:
+        _body(replace(finding, snippet="") if patched else finding, diagnosis, page)
+        return
+    words, where = EQUIVALENCE[finding.equivalence], places(finding.where, diagnosis.cwd)
+    page.add(Apart(where, words, QUIET, 4))
+    if told := "; ".join(filter(None, (trial.parity, trial.how, once(trial)))):
+        page.prose(say(told, QUIET), indent=4)
+    page.paragraphs(finding.advice, indent=4)
+    if finding.snippet.strip() and not patched:
+        page.add(Code(finding.snippet, "python", 8))
 
 
 def _body(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:

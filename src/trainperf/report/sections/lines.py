@@ -250,7 +250,7 @@ def _write(rows: list[SourceRow], least: float, how: str, diagnosis: Diagnosis, 
     page.heading(HEADING)
     tones = {tone for row in rows for _, tone in row.parts}
     page.add(Lines(tuple(rows), tuple(pair for pair in KINDS.values() if pair[1] in tones)))
-    text = f"Shares of a step, from {units.count(lines.samples, 'stack sample')}; {how}."
+    text = f"Shares of a step, from {units.count(lines.samples, 'sample')}; {how}."
     page.prose(say(text, QUIET), indent=2)
 
 

@@ -74,7 +74,7 @@ NO_CONTROL = (
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what was kept beside the control, and name the rest by what came of it."""
+    """Print how the script met itself, and name what was not kept by what came of it."""
     found, trying = ordered(diagnosis), diagnosis.trying
     cut_short = bool(found) and trying is not None and trying.interrupted
     if all(one.outcome is Outcome.NOT_TRIED for one in found) and not cut_short:
@@ -82,18 +82,17 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     page.heading("Tried on the script itself")
     if trying is not None and cut_short:
         page.prose(_sentence(trying.reason or "interrupted"), indent=2)
-    if diagnosis.control is not None or any(map(_by_slices, found)):
+    if diagnosis.control is not None:
         control = diagnosis.control
-        page.prose(NO_CONTROL if control is None else against_itself(control), indent=2)
+        figure = units.measured(control.speedup, control.low, control.high)
+        noise = f"gains below {units.share(control.floor)} could be noise"
+        page.prose(f"The script against itself: {figure}, so {noise}.", indent=2)
+    elif any(map(_by_slices, found)):
+        page.prose(NO_CONTROL, indent=2)
     if busy := beside_trials(diagnosis):
         page.prose(busy, indent=2)
-    if kept := tuple(row(one, diagnosis) for one in found if one.kept):
-        page.gap()
-        page.add(TrialRows(kept))
     told = apart(diagnosis)
     rest = [one for one in found if not one.kept and one.fix not in told]
-    if kept and rest:
-        page.gap()
     for words, those in groupby(rest, key=lambda one: heading(one, diagnosis)):
         page.prose(f"{words.capitalize()}: {', '.join(map(_figure, those))}.", indent=2)
 
@@ -163,17 +162,17 @@ def how(diagnosis: Diagnosis) -> list[str]:
     if trying is not None and trying.passive and trying.mode != "none":
         told.append(
             "Neighbours took cores, so threads of OpenMP slept where they waited for one another "
-            "(OMP_WAIT_POLICY=passive), in every leg."
+            "(OMP_WAIT_POLICY=passive), in every process."
         )
     if trying is not None and trying.huge_pages and measured:
         told.append(
-            "Tensors lay on huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1) in every leg: on "
-            "small ones two runs of one script can differ."
+            "Tensors lay on huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1) in every process: "
+            "on small ones two runs of one script can differ."
         )
     if trying is not None and trying.growth and measured:
         told.append(
             "TensorFlow took the GPU memory that it needed, not all there is "
-            "(TF_FORCE_GPU_ALLOW_GROWTH=true), in every leg."
+            "(TF_FORCE_GPU_ALLOW_GROWTH=true), in every process."
         )
     if trying is not None and trying.reason:
         told.append(_sentence(trying.reason))
@@ -308,5 +307,5 @@ def interaction(kept: Stack) -> str:
 
 SECTIONS = (
     Section("trials", CHANGES + 20, trials, short, side="trials"),
-    Section("stack", CHANGES + 30, stack, stack, side="together"),
+    Section("stack", CHANGES + 30, stack, side="together"),
 )

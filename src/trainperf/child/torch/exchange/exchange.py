@@ -85,7 +85,12 @@ class Sums:
         tensor: Any = args[0] if args else kwargs.get("tensor")
         if self.off and self._is_gradient(tensor):
             asynchronous = args[3] if len(args) > 3 else kwargs.get("async_op", False)
-            return _done(tensor) if asynchronous else None
+            if not asynchronous:
+                return None
+            torch: Any = sys.modules["torch"]
+            future = torch.futures.Future()
+            future.set_result([tensor])
+            return torch._C._distributed_c10d._create_work_from_future(future)  # one that is over
         if self._looks < LOOKS and len(self._called) < MOST_CALLS and (memory := _memory(tensor)):
             self._called.append((memory, tensor.nbytes))
         return original(*args, **kwargs)
@@ -120,14 +125,6 @@ def _gradients(optimizers: list[Any]) -> set[int]:
     """The addresses of the gradients of all that these optimizers update."""
     weights = (weight for one in optimizers for weight in models.parameters_of(one))
     return {_memory(weight.grad) for weight in weights if weight.grad is not None} - {0}
-
-
-def _done(tensor: Any) -> Any:
-    """A handle of an exchange that is over."""
-    torch: Any = sys.modules["torch"]
-    future = torch.futures.Future()
-    future.set_result([tensor])
-    return torch._C._distributed_c10d._create_work_from_future(future)
 
 
 def exchange(loops: Any) -> Exchange | None:
@@ -210,19 +207,15 @@ def record(driver: Any) -> None:
         return
     loops.exchange_recorded = driver
     with Attempt(loops.process, "facts about DistributedDataParallel"):
-        _ddps(driver)
+        found = loops.ddps.alive[:MOST]
+        for ddp, watched in found:
+            driver.record.write("ddp", **torch_ddp.facts(ddp, watched))
+        if found and (overlap := torch_ddp.overlap(*found[0])) is not None:
+            driver.record.write("overlap", **overlap)
     with Attempt(loops.process, "facts about the exchange of gradients"):
         _exchange(loops)
     with Attempt(loops.process, "facts about devices and checkpoints"):
         _placed(driver)
-
-
-def _ddps(driver: Any) -> None:
-    found = driver.loops.ddps.alive[:MOST]
-    for ddp, watched in found:
-        driver.record.write("ddp", **torch_ddp.facts(ddp, watched))
-    if found and (overlap := torch_ddp.overlap(*found[0])) is not None:
-        driver.record.write("overlap", **overlap)
 
 
 def _exchange(loops: Any) -> None:

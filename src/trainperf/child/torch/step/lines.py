@@ -316,6 +316,7 @@ class LineTrace:
         device = sum(map(sum, times.values())) if cuda else 0
         return {
             "steps": len(self._windows),
+            "all_backward_s": sum(backward for _, backward in times.values()) / each,
             "all_device_s": device / each,
             "lines": [self._told(line) for line in lines[:MOST_LINES] if line.calls],
         }

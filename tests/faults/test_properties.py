@@ -130,8 +130,8 @@ def test_a_job_is_merged_whatever_one_rank_left(job: Path, name: str, data: st.D
     try:
         file.write_text(json.dumps(put(value, at, data.draw(values))))
         merged = merge(job)
-        assert merged.parallel is not None
-        assert 0 in [one.rank for one in merged.parallel.ranks]
+        assert merged.evidence.parallel_ is not None
+        assert 0 in [one.rank for one in merged.evidence.parallel.ranks]
     except TrainperfError as error:
         refused(error)
     finally:
@@ -145,7 +145,7 @@ def test_a_job_is_merged_whatever_bytes_are_in_a_record(job: Path, noise: bytes,
     whole = file.read_bytes()
     try:
         file.write_bytes(whole[:at] + noise + whole[at + len(noise) :])
-        assert merge(job).parallel is not None
+        assert merge(job).evidence.parallel_ is not None
     finally:
         file.write_bytes(whole)
 

@@ -14,7 +14,6 @@ from trainperf.errors import TrainperfError
 from trainperf.run.launchers import TORCHRUN, after, value
 
 SAGEMAKER_CONFIG = "/opt/ml/input/config"
-
 _NO_RUN_ID = ("", "none")
 """`TORCHELASTIC_RUN_ID` of a job that nobody named."""
 _FIRST_OF_SLURMS_OWN = 0xFFFFFFF0
@@ -115,9 +114,6 @@ def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
         )
 
 
-__all__ = ["RESOURCES", "Place", "check_alone", "find"]
-
-
 def torchrun(environ: Mapping[str, str]) -> Place | None:
     """torchrun's, or `RANK` and `WORLD_SIZE` as set by hand."""
     if not environ.get("RANK"):
@@ -214,7 +210,7 @@ def tf_config(environ: Mapping[str, str]) -> Place | None:
             f"TF_CONFIG makes this {kind or 'no task'} of the cluster, which trains no model",
             "observe the workers; start this one without trainperf",
         )
-    if not _whole(index) or not 0 <= int(str(index)) < len(training[kind]):
+    if not re.fullmatch(r"[0-9]+", str(index)) or not 0 <= int(str(index)) < len(training[kind]):
         raise TrainperfError(
             f"TF_CONFIG says {kind} {index!r}, but its cluster has {len(training[kind])} of them",
             TF_CONFIG_HINT,
@@ -278,10 +274,6 @@ def read_json(text: str, source: str) -> dict[str, Any]:
 
 def _listed(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []
-
-
-def _whole(value: object) -> bool:
-    return not isinstance(value, bool) and re.fullmatch(r"[0-9]+", str(value)) is not None
 
 
 def _digest(value: object) -> str:

@@ -187,3 +187,22 @@ def test_a_gain_that_noise_hides_is_not_said_to_be_none():
     assert tried((hidden,)).endswith("a gain of torch_autocast could not be told from noise")
     assert tried((small,)).endswith("which made it no faster")
     assert "none surely made it faster; a gain of torch_autocast" in tried((hidden, small))
+
+
+def test_a_small_repair_on_another_side_does_not_answer_for_what_a_step_loses() -> None:
+    """A generator takes nine tenths of each step, and only its overhead was repaired."""
+    repaired = trial("keras_steps_per_execution", Outcome.KEPT, 1.19)
+    found = (
+        finding("keras_steps_per_execution", 1.09, "host"),
+        finding("tf_generator", 11, "input"),
+    )
+    answer = after("rows_one_by_one", found, repaired)
+    assert answer.bottleneck == "input"
+    assert answer.text.startswith("Input-bound: ")
+    assert answer.text.endswith(
+        "Title of keras_steps_per_execution. Repaired, the steps ran 1.19× (1.13 to 1.25) as fast."
+    )
+
+
+def test_a_change_that_failed_is_not_said_to_be_no_faster() -> None:
+    assert tried((trial("torch_item_work", Outcome.FAILED),)) == ""

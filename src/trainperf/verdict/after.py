@@ -67,7 +67,8 @@ def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterat
 def _kept(before: Verdict, first: Finding, best: Trial, evidence: Evidence) -> Verdict:
     """The verdict with the repair that was kept: on its side of the step, by its name.
 
-    Where the steps take the smaller part of a turn, a repair of theirs does not answer for it.
+    Where the steps take the smaller part of a turn, a repair of theirs does not answer for it; nor
+    does one that gives less than `MOST_OF_IT` of what a step surely loses on another side.
     """
     gave = ""
     if best.speedup is not None:
@@ -81,6 +82,9 @@ def _kept(before: Verdict, first: Finding, best: Trial, evidence: Evidence) -> V
         named = first.title in text or best.basis == "calls"
         text = text if named else f"{text} {first.title}."
         return Verdict(side, text + gave, before.utilization)
+    saved, lost = 1 - 1 / (best.speedup or 1.0), 1 - (before.utilization or 1.0)
+    if before.grade == "settled" and saved < MOST_OF_IT * lost:
+        return Verdict(before.bottleneck, f"{before.text} {first.title}.{gave}", before.utilization)
     text = f"{SIDES[first.category]}: {first.title}.{gave}"
     return Verdict(side, text, before.utilization)
 

@@ -91,7 +91,7 @@ def _beside_model(evidence: Evidence) -> str:
 def tried(trials: Sequence[Trial]) -> str:
     """The outcome of trials where nothing was kept: "; 2 changes were tried …"; "" without any."""
     apart = {one.fix for one in trials if one.outcome is Outcome.CHANGES}
-    told = (one.fix for one in trials if one.outcome is not Outcome.NOT_TRIED)
+    told = (one.fix for one in trials if one.outcome not in (Outcome.NOT_TRIED, Outcome.FAILED))
     names = [name for name in dict.fromkeys(told) if name not in apart]
     if not names:
         return ""

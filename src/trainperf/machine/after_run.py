@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainperf.evidence.objects import seen
-from trainperf.machine.storage import read_process, s3_probe
-from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
+from trainperf.machine.storage import reads, s3_probe
 from trainperf.model import Channel, Machine, Reads, Recording
 
 FROM_S3 = "the steps opened no files: they read from S3"
@@ -38,13 +37,13 @@ def probe_storage(
     why = f"not looked at: the run was {recording.ending.value}"
     if complete:  # else the reader has no time for a few more seconds
         kind = instance.type if instance else None
-        found, why = read_process.probe(recording, kind, interrupted=interrupted)
+        found, why = reads.probe(recording, kind, interrupted=interrupted)
     if complete and not interrupted():
         environment = {**os.environ, **recording.run.env}
         objects = s3_probe.probe(objects, environment, instance.region if instance else None)
     else:
         objects = tuple(replace(bucket, reason=NOT_PROBED) for bucket in objects)
-    why = FROM_S3 if remote and why in (NO_FILES, NO_NAMES) else why
+    why = FROM_S3 if remote and why in (reads.NO_FILES, reads.NO_NAMES) else why
     return replace(recording, reads=found, reads_reason=why, objects=objects, channels=channels())
 
 

@@ -129,7 +129,7 @@ def probe(pieces: Sequence[Piece], seconds: float = PROBE_S) -> Probed:
     """Time the pieces cold, one by one and four at once, then warm; read-only.
 
     Each is dropped from the cache right before it is read, so that whenever this ends, what
-    was held is held again. A file system that hangs keeps whoever calls this: see `read_process`.
+    was held is held again. A file system that hangs keeps whoever calls this: see `reads`.
     """
     cache = _Cache()
     try:

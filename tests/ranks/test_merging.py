@@ -1,8 +1,6 @@
 """The records of a job's ranks become one report that names what is missing."""
 
 import json
-import os
-from dataclasses import replace
 
 import pytest
 
@@ -10,7 +8,7 @@ from recordings import FIT, block, steps
 from trainperf import bounded, store
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
-from trainperf.model import Ending, Measure, Recording, Run
+from trainperf.model import Ending, Recording, Run
 from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import Place, records
 from trainperf.ranks.merge import NOT_TRIED, merge
@@ -312,11 +310,6 @@ def test_an_empty_folder_is_refused_with_the_way_to_fill_it(tmp_path):
     assert "--run-dir" in caught.value.hint
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(TrainperfError, match="No such file"):
-        merge(tmp_path / "nowhere")
-
-
 def test_records_none_of_which_can_be_read_are_refused_with_the_reason(tmp_path):
     for rank in range(2):
         (leave(tmp_path, rank, 2) / store.RECORDING_FILE).write_text("{")
@@ -349,14 +342,6 @@ def test_records_are_read_one_at_a_time(tmp_path, monkeypatch):
     assert most[0] <= 3  # the one that is kept, the last one, the new one
 
 
-def test_a_record_keeps_what_was_put_into_it(tmp_path):
-    own = leave(tmp_path, 3, 4, script="/a/train.py", script_sha256="a")
-    record = records.load(own)
-    records.save(replace(record, ending=None), own)
-    assert records.load(own) == replace(record, ending=None)
-    assert os.listdir(own).count(records.RANK_FILE) == 1
-
-
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [
@@ -369,11 +354,3 @@ def test_a_record_keeps_what_was_put_into_it(tmp_path):
 )
 def test_many_ranks_are_named_shortly(numbers, text):
     assert ranks_in_words(numbers) == text
-
-
-def test_a_measure_of_each_rank_reaches_the_evidence(tmp_path):
-    from trainperf.evidence.ranks import summarise
-
-    own = summarise(events(1, 2))
-    assert isinstance(own.local, Measure)
-    assert own.local.seconds == pytest.approx(0.020)

@@ -31,6 +31,7 @@ from trainperf.model import (
     Recording,
     Run,
     Training,
+    Trial,
     Verdict,
 )
 from trainperf.patch.patch import Edits, answered, as_written
@@ -158,7 +159,23 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
         recording.ended - recording.started if over else None,
     )
     proven = _proven(first, evidence, (*hidden, *behind), tried, found.edits)
-    return replace(proven, training=whole)
+    findings = tuple(of_second_round(one, tried.trials, free) for one in proven.findings)
+    return replace(proven, findings=findings, training=whole)
+
+
+def of_second_round(finding: Finding, trials: Iterable[Trial], free: Freed | None) -> Finding:
+    """A finding with the bound of the round that it was tried in: on top of a repaired input."""
+    on_top = any(trial.fix == finding.id and trial.on_top for trial in trials)
+    priced = next((one for one in free.findings if one.id == finding.id), None) if free else None
+    if not on_top or priced is None:
+        return finding
+    return replace(
+        finding,
+        text=priced.text,
+        bound=priced.bound,
+        at_best=priced.at_best,
+        bound_basis=priced.bound_basis,
+    )
 
 
 def _noted(fix: Fix, error: Exception) -> None:

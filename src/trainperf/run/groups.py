@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainperf.run.view import mounts
-from trainperf.samplers.levels import Level, counters, levels, text
+from trainperf.samplers.levels import counters, levels, text
 
 _NAME = re.compile(r"trainperf-(?P<run>[0-9a-f]{16})-(?P<space>\d+)-(?P<pid>\d+)-(?P<began>\d+)")
 _PROCESSES, _KILL, _FREEZE = "cgroup.procs", "cgroup.kill", "cgroup.freeze"
@@ -36,12 +36,9 @@ def above() -> Path | None:
     with suppress(OSError):
         own = next((one for one in levels(Path("/"), "") if one.version == 2), None)
         inside = own is not None and str(os.getpid()) in _numbers(own.folder)
-        return own.folder if own is not None and inside and not _limits(own) else None
+        if own is not None and inside and own.quota is None and own.memory_limit is None:
+            return own.folder
     return None
-
-
-def _limits(level: Level) -> bool:
-    return level.quota is not None or level.memory_limit is not None
 
 
 def may_be_made() -> bool:

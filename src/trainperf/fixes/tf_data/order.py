@@ -139,6 +139,7 @@ class TfShuffleBuffer(Fix):
         long = fill >= LONG_FILL * real
         if not (long or epoch):
             return None
+        made = before.cumulative if is_taken(before.cumulative_) else 0.0  # for a step
         passed = _passed(evidence.stages, shuffle)
         movable = bool(passed) and all(stage.by_user and stage.where for stage in passed)
         stages = (shuffle, *passed) if movable else (shuffle,)
@@ -157,7 +158,9 @@ class TfShuffleBuffer(Fix):
             f"first element: as long as {fill / real:.0f} steps, and an epoch has {steps}. "
             f"Each element goes through {label(before)} first.",
             saves=Saving(
-                "filling costs nothing, once per epoch", ratio=1 + fill / (steps * real), of="all"
+                "filling costs nothing, once per epoch: its elements are made during the steps",
+                ratio=(fill + steps * real) / (steps * max(real, made)),
+                of="all",
             ),
             where=where,
             advice=advice,

@@ -202,7 +202,7 @@ def _no_instance(reason: str) -> tuple[Check, ...]:
     if not reason:  # it was not looked at
         return ()
     text = f"{reason[:1].upper()}{reason[1:]}"
-    return (Check("AWS instance", "ok" if reason.startswith(NOT_AWS) else "unknown", text),)
+    return (Check("AWS instance", "ok" if reason == NOT_AWS else "unknown", text),)
 
 
 def _seen(machine: Machine, kind: InstanceType, text: str, source: str) -> Check:

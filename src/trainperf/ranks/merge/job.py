@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +79,9 @@ def _one_job(found: list[Found], notes: list[str]) -> list[Found]:
     jobs: dict[str, list[Found]] = {}
     for one in found:
         jobs.setdefault(one.record.place.job_id, []).append(one)
-    chosen = max(jobs.values(), key=lambda each: (len(each), max(_began(each))))
+    chosen = max(
+        jobs.values(), key=lambda found: (len(found), max(each.record.began for each in found))
+    )
     for each in jobs.values():
         if each is not chosen:
             ranks = [one.rank for one in each]
@@ -116,7 +118,3 @@ def _size(found: Iterable[Found], folder: Path) -> int:
             "these are records of several jobs: move each job's into a folder of its own",
         )
     return next(iter(sizes))
-
-
-def _began(found: Iterable[Found]) -> Iterator[str]:
-    return (one.record.began for one in found)

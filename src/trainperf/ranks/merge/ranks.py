@@ -9,14 +9,10 @@ from dataclasses import dataclass, field, replace
 from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.evidence.events import NoLoop, choose
-from trainperf.evidence.ranks import summarise
+from trainperf.evidence.ranks import NO_LOOP, summarise
 from trainperf.model import Ending, Event, Rank, Recording
 from trainperf.ranks import MOST_RANKS, records
 from trainperf.ranks.merge.job import Found, Job
-
-STOPPED = ("stopped ", "ended by itself ")
-NO_LOOP = "no training loop was seen in it"
-"""How `summarise` says that a process ended without a word, or never began to train."""
 
 LEFT = re.compile(
     "Connection (closed|reset)|remote (worker|process|peer)|Broken pipe|Socket closed|"
@@ -86,12 +82,12 @@ def read_ranks(job: Job, progress: Callable[[float], None] = lambda fraction: No
 
 
 def _take(ranks: Ranks, one: Found, recording: Recording) -> None:
-    ended = records.ended(recording)
+    ended = records.ended(recording).removeprefix("was ")
     _blame(ranks, one, recording)
     found = [
         (_placed(rank, events, one), events)
         for events in recording.events.values()
-        if (rank := summarise(events)) is not None
+        if (rank := summarise(events, ended)) is not None
     ]
     for rank, events in found:
         ranks.size = max(ranks.size, _size(events))
@@ -102,7 +98,7 @@ def _take(ranks: Ranks, one: Found, recording: Recording) -> None:
                 "each started as a job of its own?"
             )
             continue
-        ranks.by_rank[rank.rank] = replace(rank, ended=_ended(rank, ended))
+        ranks.by_rank[rank.rank] = rank
     if not found:
         _without_loop(ranks, one, ended or NO_LOOP)
     _keep(ranks, one, recording)
@@ -146,17 +142,6 @@ def _size(events: Iterable[Event]) -> int:
     if said and not 0 <= said[-1] <= MOST_RANKS:
         raise ValueError(f"there is no job of {said[-1]} ranks")
     return said[-1] if said else 0
-
-
-def _ended(rank: Rank, ended: str) -> str:
-    """How a rank ended: as its own events tell, and where they do not, as its run did."""
-    ended = ended.removeprefix("was ")
-    said = next((words for words in STOPPED if rank.ended.startswith(words)), None)
-    if ended and said is not None:
-        return f"{ended} {rank.ended.removeprefix(said)}"
-    if ended and rank.ended == NO_LOOP:
-        return f"{ended}; {NO_LOOP}"
-    return rank.ended
 
 
 def _unread(ranks: Ranks, one: Found, error: TrainperfError) -> None:

@@ -243,19 +243,6 @@ def test_a_price_list_that_denies_is_named_by_its_error_alone(
     assert SECRET not in repr(found)
 
 
-def test_a_price_list_that_takes_half_a_minute_is_given_up(
-    keys: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began = time.monotonic()
-    with serving(slow(600.0)) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", server.url)
-        _, price, reason = told(G5)[-1]
-    assert time.monotonic() - began < FAR_TOO_LONG
-    assert price is None
-    assert "Timeout" in reason
-    assert [body.count('"g5.xlarge"') for _, _, _, body in server.asked].count(1) == 1  # once
-
-
 def test_a_profile_that_does_not_exist_is_no_error(
     nobody: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from recordings import FIT, block, steps
-from trainperf import bounded, store
+from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.model import Ending, Recording, Run
@@ -156,20 +156,6 @@ def test_a_record_that_was_cut_short_is_named_and_the_report_goes_on(tmp_path):
     assert found.step_s == pytest.approx(0.030)
     assert str(file) in ranks(found)[1].ended
     assert "cut short" in ranks(found)[1].ended
-
-
-def test_a_record_that_may_not_be_read_is_named(tmp_path, monkeypatch):
-    leave(tmp_path, 0, 2)
-    file = leave(tmp_path, 1, 2) / store.RECORDING_FILE
-    whole = bounded.read
-
-    def denied(path, most):
-        if path == file:
-            raise PermissionError(13, "Permission denied")
-        return whole(path, most)
-
-    monkeypatch.setattr(bounded, "read", denied)
-    assert ranks(merge(tmp_path))[1].ended == f"{file} cannot be read: Permission denied"
 
 
 def test_a_rank_that_does_not_say_who_it_is_is_missing_with_a_reason(tmp_path):

@@ -54,7 +54,7 @@ Tell = Callable[[Instance, Price | None, str], None]
 _PRICES_REGION = "us-east-1"
 """Where the price list is served for all regions."""
 
-_FIELDS = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version", "product_name")
+_FIELDS = ("sys_vendor", "bios_version", "product_name")
 
 
 @dataclass(frozen=True)
@@ -249,24 +249,14 @@ def firmware(root: Path = Path("/")) -> Firmware:
     """Read what the firmware says, below `root`.
 
     On Nitro the vendor is "Amazon EC2" and the product name the instance type; on Xen
-    the version of the BIOS ends in "amazon", or the hypervisor's UUID begins with "ec2"
-    (AWS, "Identify EC2 instances").
+    the version of the BIOS ends in "amazon" (AWS, "Identify EC2 instances").
     """
     folder = root / "sys/devices/virtual/dmi/id"
     told = {name: text_of(folder / name) or "" for name in _FIELDS}
-    identifiers = [
-        (text_of(root / "sys/hypervisor/uuid") or ""),
-        (text_of(folder / "product_uuid") or ""),
-    ]
-    if any(one.lower().startswith("ec2") for one in identifiers):
-        return Firmware(True, _type(told["product_name"]))
     if any("amazon" in text.lower() for text in told.values()):
-        return Firmware(True, _type(told["product_name"]))
+        name = told["product_name"]
+        return Firmware(True, name if _INSTANCE_TYPE.fullmatch(name) else "")
     return Firmware(False if any(told.values()) else None)
-
-
-def _type(text: str) -> str:
-    return text if _INSTANCE_TYPE.fullmatch(text) else ""
 
 
 # Prices of AWS's own list, asked through boto3 where credentials allow it, in that thread.

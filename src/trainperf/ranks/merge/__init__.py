@@ -20,8 +20,7 @@ from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
 from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import records
-from trainperf.ranks.merge.job import Found, Job, read_job
-from trainperf.ranks.merge.ranks import DAMAGED, Ranks, damaged, read_ranks
+from trainperf.ranks.merge.ranks import DAMAGED, Found, Job, Ranks, damaged, read_job, read_ranks
 from trainperf.ranks.records import RankRecord
 from trainperf.report.assemble.diagnosis import without_loop
 

@@ -71,15 +71,6 @@ def test_it_finds_what_looking_here_finds(tmp_path: Path) -> None:
     assert apart.probed_files == here.probed_files
 
 
-def test_names_of_any_bytes_come_through(tmp_path: Path) -> None:
-    path = os.fsdecode(bytes(tmp_path) + b"/\xff\xfe\n\x1b[31m")
-    Path(path).write_bytes(b"x" * 100)
-
-    ((found,), _) = reads.probe(read_from(path))
-
-    assert found.examples == (path,)
-
-
 def test_nothing_is_started_where_no_file_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", None)
 

@@ -204,18 +204,14 @@ def test_ranks_that_disagree_on_how_many_they_are_are_refused(tmp_path):
     assert "several jobs" in caught.value.hint
 
 
-def test_ranks_with_another_script_are_noted(tmp_path):
-    for rank in range(4):
-        leave(tmp_path, rank, 4, script="/a/train.py", script_sha256="b" if rank > 1 else "a")
+def test_ranks_with_another_script_or_other_versions_are_noted(tmp_path):
+    own, other = ({"script": "/a/train.py", "script_sha256": digest} for digest in "ab")
+    leave(tmp_path, 0, 4, **own)
+    leave(tmp_path, 1, 4, frameworks={"torch": "2.11.0"}, **own)
+    leave(tmp_path, 2, 4, trainperf_version="0.0.1", **other)
+    leave(tmp_path, 3, 4, **other)
     notes = merge(tmp_path).notes
     assert any("ranks 2 and 3 ran another train.py than rank 0" in note for note in notes)
-
-
-def test_ranks_with_other_versions_are_noted(tmp_path):
-    leave(tmp_path, 0, 3)
-    leave(tmp_path, 1, 3, frameworks={"torch": "2.11.0"})
-    leave(tmp_path, 2, 3, trainperf_version="0.0.1")
-    notes = merge(tmp_path).notes
     assert "rank 1 had torch 2.11.0, rank 0 torch 2.13.0" in notes
     assert any(note.startswith("rank 2 ran under trainperf 0.0.1, rank 0 under") for note in notes)
 

@@ -12,7 +12,7 @@ import pytest
 
 from kit.processes import LONG_S, patient, python
 from trainperf.model import Run
-from trainperf.run.plain import run_to_its_end
+from trainperf.run.launch import run_to_its_end
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
 

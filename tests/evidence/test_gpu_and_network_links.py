@@ -11,13 +11,13 @@ from fixes.case_text import evidence_of
 from trainperf.evidence.exchange import linked
 from trainperf.model import Instance, Link, Machine, Parallel
 
-JOB = "ddp_large_gradients | parallel.exchange.link = null"
+JOB = "ddp_large_gradients"
 NVLINK = Link("NVLink", 450e9, "NVML: 18 NVLink 4 links")
 P4D = instance("p4d.24xlarge")
 
 
 def job(laid: str = "") -> Parallel:
-    return evidence_of(f"{JOB}; {laid}").parallel
+    return evidence_of(f"{JOB} | {laid}" if laid else JOB).parallel
 
 
 # ------------------------------------------------------------------------------- GPUs
@@ -44,10 +44,9 @@ def on_gpus(second: str = "8 × NVIDIA H100 80GB HBM3") -> Parallel:
         on_gpus("2 logical CPUs"),
         on_gpus(""),
         job(GPUS.format("cuda:1")),
-        evidence_of("ddp_large_gradients").parallel,
         replace(on_gpus(), exchange=None),
     ],
-    ids=["hosts", "absent", "CPU", "logical", "unknown", "gloo", "measured", "no exchange"],
+    ids=["hosts", "absent", "CPU", "logical", "unknown", "gloo", "no exchange"],
 )
 def test_a_job_that_exchanges_otherwise_is_left_alone(other: Parallel) -> None:
     assert linked(other, NVLINK, box()) is other
@@ -89,5 +88,6 @@ def test_what_is_not_known_is_no_link(machine: Machine) -> None:
 
 
 def test_one_host_and_a_link_that_is_known_are_left_alone() -> None:
-    for alone in (job(), evidence_of("ddp_large_gradients | parallel.hosts = 2").parallel):
+    known = linked(job(TWO_HOSTS), None, P4D)
+    for alone in (job(), known):
         assert linked(alone, NVLINK, P4D) is alone

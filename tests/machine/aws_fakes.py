@@ -13,7 +13,6 @@ from typing import Any
 
 METADATA = {
     "/latest/meta-data/instance-type": "g5.xlarge",
-    "/latest/meta-data/placement/region": "eu-west-1",
     "/latest/meta-data/placement/availability-zone": "eu-west-1b",
 }
 TOKEN_HEADER = "X-aws-ec2-metadata-token"

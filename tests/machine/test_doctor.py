@@ -7,13 +7,14 @@ from typing import Any
 
 from fixes.boxes import box
 from kit.stubs import build_nvml_stub, run_against_stub
+from trainperf.machine.aws.instance import NOT_AWS
 from trainperf.machine.doctor.checks import Checkup
 from trainperf.machine.doctor.examine import conclude
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Machine
 from trainperf.run.interpreter import Interpreter
 
-HEALTHY = box()
+HEALTHY = box(instance_reason=NOT_AWS)
 CPU_BUILD = Build("TensorFlow", "2.21.0", packages=("tensorflow-cpu",))
 
 CPU_TENSORFLOW = """

@@ -17,10 +17,9 @@ CHECKS = (
 )
 
 
-def shown(width: int, color: bool = False) -> str:
+def shown(width: int) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=color, no_color=not color)
-    render(Checkup(box(), CHECKS), console)
+    render(Checkup(box(), CHECKS), Console(file=out, width=width))
     return out.getvalue()
 
 

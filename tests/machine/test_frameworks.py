@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -76,11 +75,3 @@ def test_a_bare_folder_with_the_name_of_a_framework_is_none(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "folders"))
     venv.create(tmp_path / "bare", with_pip=False)  # a real one would be found first
     assert installed_builds(python=str(tmp_path / "bare" / "bin" / "python")) == ()
-
-
-def test_no_framework_is_imported_here(fake_module: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("torch", "tensorflow"):  # other tests import them
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    fake_module("torch", TORCH)
-    torch_build()
-    assert "torch" not in sys.modules

@@ -98,15 +98,11 @@ INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [
     ("docker", {"proc/self/cgroup": "4:memory:/docker/0123abc\n"}, {}),
     ("docker", {"proc/self/cgroup": "0::/system.slice/docker-0123abc.scope\n"}, {}),
     ("podman", {"run/.containerenv": ""}, {}),
-    ("podman", {}, {"container": "podman"}),
     ("podman", {"proc/self/cgroup": "0::/machine.slice/libpod-0123abc.scope\n"}, {}),
     ("kubernetes", {".dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
     ("kubernetes", {"proc/self/cgroup": "0::/kubepods.slice/kubepods-pod1.slice/cri-2\n"}, {}),
     ("ecs", {".dockerenv": ""}, {"ECS_CONTAINER_METADATA_URI_V4": "http://169.254.170.2/v4/1"}),
-    ("lxc", {"run/systemd/container": "lxc\n"}, {}),
-    ("lxc", {"proc/self/cgroup": "0::/lxc/web/init.scope\n"}, {}),
     ("sagemaker", {"opt/ml/input/config/resourceconfig.json": "{}", ".dockerenv": ""}, {}),
-    ("sagemaker", {".dockerenv": ""}, {"SM_CURRENT_INSTANCE_TYPE": "ml.g5.xlarge"}),
 ]
 
 

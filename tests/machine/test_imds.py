@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
-from aws_fakes import DMI, LAPTOP, NITRO, XEN, Answer, imds, serving, slow
+from aws_fakes import DMI, LAPTOP, NITRO, XEN, Answer, imds, serving
 
 from kit.stubs import write
 from trainperf.machine.aws.instance import (
@@ -46,13 +45,6 @@ def test_a_service_that_denies_is_named_with_its_status(status: int) -> None:
     assert f"HTTP {status}" in said.reason
 
 
-def test_a_redirect_is_not_followed() -> None:
-    with serving(lambda request, body: (302, "")) as server:
-        said = ask_metadata_service({ENDPOINT: server.url}, PATIENT)
-    assert "HTTP 302" in said.reason
-    assert not any("elsewhere" in path for _, path, _, _ in server.asked)
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "<html>captive portal</html>", "\x1b[31mred", "g5.xlarge\nX", "a" * 100_000, "\udcff"],
@@ -83,22 +75,9 @@ def test_what_does_not_speak_http_is_no_service() -> None:
     assert "no instance metadata service can be reached" in said.reason
 
 
-def test_a_slow_service_is_given_up() -> None:
-    began = time.monotonic()
-    said = asked(slow(600.0), timeout=0.2)
-    assert time.monotonic() - began < FAR_TOO_LONG
-    assert "did not answer" in said.reason
-
-
 @pytest.mark.parametrize("given", ["http://[broken", "ftp://x", "://", "http://127.0.0.1:99999"])
 def test_an_endpoint_that_is_none_raises_nothing(given: str) -> None:
     assert ask_metadata_service({ENDPOINT: given}, 0.2).reason
-
-
-def test_it_goes_past_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    assert asked(imds).type == "g5.xlarge"
 
 
 def test_a_user_who_forbids_it_is_obeyed() -> None:
@@ -117,12 +96,8 @@ def test_a_user_who_forbids_it_is_obeyed() -> None:
         ({f"{DMI}/sys_vendor": "\n"}, Firmware(None)),
         (LAPTOP, Firmware(False)),
         ({f"{DMI}/sys_vendor": "Google\n"}, Firmware(False)),
-        ({"sys/hypervisor/uuid": "0ec2b2a1-0000\n"}, Firmware(None)),
         (NITRO, Firmware(True, "g4dn.xlarge")),
         (XEN, Firmware(True)),
-        ({"sys/hypervisor/uuid": "ec2e1916-9099\n"}, Firmware(True)),
-        ({f"{DMI}/product_uuid": "EC2E1916-9099\n"}, Firmware(True)),
-        ({f"{DMI}/board_vendor": "Amazon EC2\n"}, Firmware(True)),
         (NITRO | {f"{DMI}/product_name": "HVM domU\n"}, Firmware(True)),
         (NITRO | {f"{DMI}/product_name": "p6-b200.48xlarge\n"}, Firmware(True, "p6-b200.48xlarge")),
     ],

@@ -161,7 +161,7 @@ def by_name(checks: tuple[Check, ...]) -> dict[str, Check]:
     ("reason", "status"),
     [
         ("not an AWS instance", "ok"),
-        ("not an AWS instance, as far as can be told: nobody answered", "ok"),
+        ("not an AWS instance, as far as can be told: nobody answered", "unknown"),
         ("an EC2 instance of unknown type: it refused", "unknown"),
         ("not known within 1 s", "unknown"),
     ],

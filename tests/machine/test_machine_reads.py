@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from recordings import recording
 from trainperf.machine.storage.reads import NO_ANSWER, NO_TIME, Found, examined, of_files
 from trainperf.model import Recording
@@ -44,22 +46,18 @@ def written(folder: Path, many: int, size: int = 1000) -> list[str]:
     return [str(path) for path in paths]
 
 
-def test_without_a_timed_loop_there_is_a_reason() -> None:
-    assert probe(recording()) == ((), "no loop was timed that could have read files")
-
-
-def test_a_loop_over_memory_has_no_files() -> None:
-    found, reason = probe(recording(reads_event()))
-
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ([], "no loop was timed that could have read files"),
+        ([reads_event()], "in memory"),
+        ([reads_event(read_bytes=10**9)], "names no files"),
+    ],
+)
+def test_without_files_there_is_a_reason(events: list[dict[str, Any]], words: str) -> None:
+    found, reason = probe(recording(*events))
     assert found == ()
-    assert "in memory" in reason
-
-
-def test_bytes_without_names_are_said() -> None:
-    found, reason = probe(recording(reads_event(read_bytes=10**9)))
-
-    assert found == ()
-    assert "names no files" in reason
+    assert words in reason
 
 
 def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:

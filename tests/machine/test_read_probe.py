@@ -74,7 +74,7 @@ def test_small_files_are_read_cold_and_then_warm(disk: Path) -> None:
     found = probe(sample(files))
 
     assert found.reason == ""
-    assert (found.files, found.bytes, found.whole_files) == (40, 40 * 20_000, True)
+    assert (found.probed_files, found.probed_bytes, found.whole_files) == (40, 40 * 20_000, True)
     assert found.cold_bytes_s is not None
     assert found.warm_bytes_s is not None
     assert found.warm_bytes_s > found.cold_bytes_s
@@ -126,7 +126,7 @@ def test_time_is_bounded_and_what_was_dropped_is_read_again(disk: Path) -> None:
 
     found = probe(sample(files), seconds=0.0)
 
-    assert found.files <= 1
+    assert found.probed_files <= 1
     assert all(held(path) == 1.0 for path, _ in files)
 
 

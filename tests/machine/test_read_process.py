@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from recordings import recording
-from trainperf.machine.storage import read_process, reads
+from trainperf.machine.storage import reads
 from trainperf.model import Reads, Recording
 
 pytestmark = pytest.mark.script
@@ -63,7 +63,7 @@ def test_it_finds_what_looking_here_finds(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(os.urandom(5000))
 
     ((here,), reason) = reads.examined(reads.of_files(read_from(tmp_path / "a")))
-    ((apart,), why) = read_process.probe(read_from(tmp_path / "a"))
+    ((apart,), why) = reads.probe(read_from(tmp_path / "a"))
 
     assert reason == why == ""
     assert isinstance(apart, Reads)
@@ -71,19 +71,10 @@ def test_it_finds_what_looking_here_finds(tmp_path: Path) -> None:
     assert apart.probed_files == here.probed_files
 
 
-def test_names_of_any_bytes_come_through(tmp_path: Path) -> None:
-    path = os.fsdecode(bytes(tmp_path) + b"/\xff\xfe\n\x1b[31m")
-    Path(path).write_bytes(b"x" * 100)
-
-    ((found,), _) = read_process.probe(read_from(path))
-
-    assert found.examples == (path,)
-
-
 def test_nothing_is_started_where_no_file_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", None)
 
-    assert "no loop was timed" in read_process.probe(recording())[1]
+    assert "no loop was timed" in reads.probe(recording())[1]
 
 
 def test_a_module_of_the_users_is_not_imported(
@@ -92,13 +83,13 @@ def test_a_module_of_the_users_is_not_imported(
     (tmp_path / "pickle.py").write_text("raise SystemExit('the user is here')")
     monkeypatch.chdir(tmp_path)
 
-    assert read_process.probe(read_from(tmp_path / "pickle.py"))[1] == ""
+    assert reads.probe(read_from(tmp_path / "pickle.py"))[1] == ""
 
 
 def test_a_file_system_that_never_answers_is_left_alone(stuck: Path, tmp_path: Path) -> None:
     began = time.monotonic()
 
-    found, reason = read_process.probe(read_from(stuck / "a"), deadline_s=0.5)
+    found, reason = reads.probe(read_from(stuck / "a"), deadline_s=0.5)
 
     assert (found, reason) == ((), reads.NO_ANSWER)
     assert time.monotonic() - began < LONG_S
@@ -107,7 +98,7 @@ def test_a_file_system_that_never_answers_is_left_alone(stuck: Path, tmp_path: P
 def test_a_user_who_wants_an_end_does_not_wait_for_it(stuck: Path) -> None:
     began = time.monotonic()
 
-    found = read_process.probe(
+    found = reads.probe(
         read_from(stuck / "a"),
         deadline_s=LONG_S,
         interrupted=lambda: time.monotonic() > began + 0.5,
@@ -121,8 +112,8 @@ def test_python_ends_though_the_file_system_still_does_not_answer(stuck: Path) -
     code = (
         "import sys; sys.path[:0] = sys.argv[2:]\n"
         "from test_read_process import read_from\n"
-        "from trainperf.machine.storage import read_process\n"
-        "print(read_process.probe(read_from(sys.argv[1]), deadline_s=0.5)[1])"
+        "from trainperf.machine.storage import reads\n"
+        "print(reads.probe(read_from(sys.argv[1]), deadline_s=0.5)[1])"
     )
     here = Path(__file__).parent
 
@@ -139,11 +130,11 @@ def test_what_was_told_before_it_hung_is_kept(
 ) -> None:
     hangs = tmp_path / "hangs"
     code = (
-        "import time; from trainperf.machine.storage import read_probe, read_process\n"
+        "import time; from trainperf.machine.storage import read_probe, reads\n"
         f"read_probe.probe = lambda pieces: (open({str(hangs)!r}, 'w'), time.sleep(60))\n"
-        "read_process.serve()"
+        "reads.serve()"
     )
-    monkeypatch.setattr(read_process, "_CODE", code)
+    monkeypatch.setattr(reads, "_CODE", code)
     (tmp_path / "a").write_bytes(b"x" * 100)
     if reads.mount_of(str(tmp_path.resolve()), reads.mounts()).filesystem == "tmpfs":  # type: ignore[union-attr]
         pytest.skip("the temporary folder is in memory, which is not probed")
@@ -151,7 +142,7 @@ def test_what_was_told_before_it_hung_is_kept(
     def soon_after() -> bool:
         return hangs.exists() and time.time() > hangs.stat().st_mtime + 0.5
 
-    ((found,), _) = read_process.probe(
+    ((found,), _) = reads.probe(
         read_from(tmp_path / "a"), deadline_s=LONG_S, interrupted=soon_after
     )
 
@@ -160,16 +151,16 @@ def test_what_was_told_before_it_hung_is_kept(
 
 def test_it_ends_with_the_one_who_asked(tmp_path: Path) -> None:
     code = (
-        "import time; from trainperf.machine.storage import reads, read_process\n"
+        "import time; from trainperf.machine.storage import reads\n"
         f"reads.examined = lambda *_, **__: (open({str(tmp_path / 'up')!r}, 'w'), time.sleep(60))\n"
-        "read_process.serve()"
+        "reads.serve()"
     )
     asker = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "from test_read_process import read_from\n"
-        "from trainperf.machine.storage import read_process\n"
-        "read_process._CODE = sys.argv[3]\n"
-        "read_process.probe(read_from('a'), deadline_s=60.0)"
+        "from trainperf.machine.storage import reads\n"
+        "reads._CODE = sys.argv[3]\n"
+        "reads.probe(read_from('a'), deadline_s=60.0)"
     )
     here = Path(__file__).parent
     process = subprocess.Popen(

@@ -49,7 +49,6 @@ def port() -> Iterator[int]:
         aws_secret_access_key="testing",
     )
     s3.create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    s3.create_bucket(Bucket="empty")
     for number in range(4):
         s3.put_object(Bucket="data", Key=f"train/{number}", Body=b"x" * SIZE)
     yield port
@@ -156,10 +155,6 @@ def test_without_credentials_nothing_is_asked(
     assert found.probed_requests == 0
 
 
-def test_an_empty_bucket_is_a_reason(store: Store) -> None:
-    assert "no object" in probed(store, Objects("empty")).reason
-
-
 # --------------------------------------------------------------------------- what is found
 
 
@@ -178,14 +173,6 @@ def test_latency_throughput_and_region_are_measured(store: Store) -> None:
     assert found.mean_object_bytes == SIZE
     assert found.keys[0] == ("train/0", SIZE)
     assert found.probe_errors == ()
-
-
-def test_keys_that_are_not_known_are_listed_from_one_page(store: Store) -> None:
-    found = probed(store, Objects("data", prefix="train/"))
-
-    assert found.latency_s is not None
-    assert sum("list-type=2" in line for line in store.asked) == 1
-    assert found.mean_object_bytes == SIZE
 
 
 def test_it_only_reads_and_stays_within_its_limits(store: Store) -> None:

@@ -7,7 +7,7 @@ import pytest
 from evidence.test_objects_seen import LOOP, of, sums
 from fixes.boxes import box
 from trainperf.machine import after_run
-from trainperf.machine.storage import read_process, s3_probe
+from trainperf.machine.storage import reads, s3_probe
 from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
 
 
@@ -15,7 +15,7 @@ from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
 def test_steps_that_read_from_s3_and_open_no_files_are_not_said_to_have_their_data_in_memory(
     monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    monkeypatch.setattr(read_process, "probe", lambda *_, **__: ((), why))
+    monkeypatch.setattr(reads, "probe", lambda *_, **__: ((), why))
     monkeypatch.setattr(s3_probe, "probe", lambda objects, *_: objects)
     by_s3 = of([*LOOP, sums(119.0, 300, 6.0)])
 

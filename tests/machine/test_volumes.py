@@ -37,10 +37,9 @@ def disk(root: Path, name: str, number: str, model: str = "", partition: str = "
 
 
 def on(root: Path, path: str, *lines: str, instance: InstanceType | None = None) -> Volume:
-    mounted = mountinfo(root, *lines)
-    mount = mount_of(path, mounted)
+    mount = mount_of(path, mountinfo(root, *lines))
     assert mount is not None
-    return volume_of(mount, mounted, root, instance)
+    return volume_of(mount, root, instance)
 
 
 ROOT = "27 1 259:1 / / rw,relatime shared:1 - xfs /dev/nvme0n1p1 rw,attr2"
@@ -97,23 +96,11 @@ def test_an_array_is_the_disks_in_it(tmp_path: Path) -> None:
         ("40 1 0:51 / /data ro - fuse.sshfs me@host: rw", "network"),
         ("40 1 0:51 / /data rw - cifs //server/share rw", "network"),
         ("40 1 7:51 / /data rw - ext4 /dev/unknown rw", ""),
-        ("40 1 0:51 / /data rw - overlay overlay rw,upperdir=/not/seen/here", "overlay"),
+        ("40 1 0:51 / /data rw - overlay overlay rw", "overlay"),
     ],
 )
 def test_a_file_system_says_what_it_is(tmp_path: Path, line: str, kind: str) -> None:
     assert on(tmp_path, "/data/a", ROOT, line).kind == kind
-
-
-def test_an_overlay_lies_on_the_disk_of_its_upper_layer_where_that_is_seen(
-    tmp_path: Path,
-) -> None:
-    disk(tmp_path, "nvme0n1", "259:1", EBS)
-    (tmp_path / "var/upper").mkdir(parents=True)
-    line = "40 1 0:51 / /data rw - overlay overlay rw,lowerdir=/l,upperdir=/var/upper,workdir=/w"
-
-    volume = on(tmp_path, "/data/a", ROOT, line)
-
-    assert (volume.kind, volume.filesystem, volume.mount) == ("ebs", "overlay", "/data")
 
 
 def test_the_deepest_mount_counts_and_of_two_the_later(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from trainperf.proof.answers import (
     turned,
     verdict_of,
 )
+from trainperf.store import save_value
 from trainperf.trial import Tried
 
 QUIET = Control(1.0, 0.995, 1.005, 24, 500, floor=0.005, reproducible=True)
@@ -154,6 +156,7 @@ def test_a_check_fails_where_a_step_surely_takes_longer(low, high, control, outc
     tried = Tried(Trials("side by side"), control=control, step_s=0.1)
     check = checked(judged(trial(low, high), control), tried, 0.05, False, "main")
     assert (check.outcome, check.exit_status) == (outcome, status)
+    assert check.times is not None
     assert check.times.before_s == pytest.approx(0.1 / math.sqrt(low * high))
     strict = checked(judged(trial(low, high), control), tried, 0.05, True, "main")
     assert strict.exit_status == int(outcome != "passed")
@@ -165,7 +168,16 @@ def test_a_check_of_whole_runs_tells_of_runs():
     made = Tried(Trials("none"), control=control)
     check = checked(slow, made, 0.05, False, "main", 14.5)
     assert check.text.startswith("check failed: slower: 14.5 s a whole run against 10.0 s at main")
+    assert check.times is not None
     assert (check.times.basis, check.times.after_s) == ("whole run", 14.5)
     near = judged(trial(0.97, 1.04, basis="whole runs", pairs=2), control)
     assert "after 2 whole runs each; less than 5.0 % may be noise" in near.text
     assert checked(near, made, 0.05, False, "main", 14.5).text.startswith("check passed: ")
+
+
+def test_a_check_that_could_compare_nothing_tells_no_times(tmp_path: Path) -> None:
+    failed = Trial("main", Outcome.FAILED, "made no step")
+    tried = Tried(Trials("none", reason="nothing to try"), (failed,))
+    check = checked(judged(failed, None), tried, 0.05, False, "main")
+    assert (check.outcome, check.times) == ("undecided", None)
+    save_value(check, tmp_path / "check.json")  # in which no number may be NaN

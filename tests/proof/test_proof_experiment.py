@@ -25,7 +25,7 @@ from trainperf.proof.experiment import (
     by_whole_runs,
     proofs_of,
 )
-from trainperf.run.plain import Finished
+from trainperf.run.launch import Finished
 from trainperf.trial import Tried, planning
 from trainperf.trial.budget import END_S, Clock
 from trainperf.whole_training.plain_runs import Script

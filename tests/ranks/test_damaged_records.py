@@ -50,7 +50,7 @@ def test_a_world_of_a_billion_in_an_event_is_no_world(tmp_path):
     assert "there is no job of 1000000000 ranks" in found.evidence.parallel_.processes[1].ended
 
 
-@pytest.mark.parametrize("line", [5, None, [], {}, {"t": 1.0}, {"e": 3, "t": 1}, {"e": "x"}])
+@pytest.mark.parametrize("line", [5, None, {}, {"t": 1.0}, {"e": 3, "t": 1}])
 def test_what_is_no_event_is_left_out_of_a_recording(tmp_path, line):
     leave(tmp_path, 0, 2, [*events(0, 2)])
     own = leave(tmp_path, 1, 2)
@@ -59,14 +59,9 @@ def test_what_is_no_event_is_left_out_of_a_recording(tmp_path, line):
         for each in value["recording"]["events"].values():
             each.append(line)
 
-    if isinstance(line, dict):
-        changed(own, store.RECORDING_FILE, add)
-        assert merge(tmp_path).evidence.parallel_.processes[1].ended == "measured"
-    else:
-        changed(own, store.RECORDING_FILE, add)
-        assert (
-            "does not hold what it should" in merge(tmp_path).evidence.parallel_.processes[1].ended
-        )
+    changed(own, store.RECORDING_FILE, add)
+    ended = "measured" if isinstance(line, dict) else "does not hold what it should"
+    assert ended in merge(tmp_path).evidence.parallel_.processes[1].ended
 
 
 def test_what_is_no_event_is_left_out_of_the_files_of_a_rank_that_was_killed(tmp_path):

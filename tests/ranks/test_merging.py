@@ -1,16 +1,14 @@
 """The records of a job's ranks become one report that names what is missing."""
 
 import json
-import os
-from dataclasses import replace
 
 import pytest
 
 from recordings import FIT, block, steps
-from trainperf import bounded, store
+from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
-from trainperf.model import Ending, Measure, Recording, Run
+from trainperf.model import Ending, Recording, Run
 from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import Place, records
 from trainperf.ranks.merge import NOT_TRIED, merge
@@ -160,20 +158,6 @@ def test_a_record_that_was_cut_short_is_named_and_the_report_goes_on(tmp_path):
     assert "cut short" in ranks(found)[1].ended
 
 
-def test_a_record_that_may_not_be_read_is_named(tmp_path, monkeypatch):
-    leave(tmp_path, 0, 2)
-    file = leave(tmp_path, 1, 2) / store.RECORDING_FILE
-    whole = bounded.read
-
-    def denied(path, most):
-        if path == file:
-            raise PermissionError(13, "Permission denied")
-        return whole(path, most)
-
-    monkeypatch.setattr(bounded, "read", denied)
-    assert ranks(merge(tmp_path))[1].ended == f"{file} cannot be read: Permission denied"
-
-
 def test_a_rank_that_does_not_say_who_it_is_is_missing_with_a_reason(tmp_path):
     leave(tmp_path, 0, 2)
     file = leave(tmp_path, 1, 2) / records.RANK_FILE
@@ -220,18 +204,14 @@ def test_ranks_that_disagree_on_how_many_they_are_are_refused(tmp_path):
     assert "several jobs" in caught.value.hint
 
 
-def test_ranks_with_another_script_are_noted(tmp_path):
-    for rank in range(4):
-        leave(tmp_path, rank, 4, script="/a/train.py", script_sha256="b" if rank > 1 else "a")
+def test_ranks_with_another_script_or_other_versions_are_noted(tmp_path):
+    own, other = ({"script": "/a/train.py", "script_sha256": digest} for digest in "ab")
+    leave(tmp_path, 0, 4, **own)
+    leave(tmp_path, 1, 4, frameworks={"torch": "2.11.0"}, **own)
+    leave(tmp_path, 2, 4, trainperf_version="0.0.1", **other)
+    leave(tmp_path, 3, 4, **other)
     notes = merge(tmp_path).notes
     assert any("ranks 2 and 3 ran another train.py than rank 0" in note for note in notes)
-
-
-def test_ranks_with_other_versions_are_noted(tmp_path):
-    leave(tmp_path, 0, 3)
-    leave(tmp_path, 1, 3, frameworks={"torch": "2.11.0"})
-    leave(tmp_path, 2, 3, trainperf_version="0.0.1")
-    notes = merge(tmp_path).notes
     assert "rank 1 had torch 2.11.0, rank 0 torch 2.13.0" in notes
     assert any(note.startswith("rank 2 ran under trainperf 0.0.1, rank 0 under") for note in notes)
 
@@ -312,11 +292,6 @@ def test_an_empty_folder_is_refused_with_the_way_to_fill_it(tmp_path):
     assert "--run-dir" in caught.value.hint
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(TrainperfError, match="No such file"):
-        merge(tmp_path / "nowhere")
-
-
 def test_records_none_of_which_can_be_read_are_refused_with_the_reason(tmp_path):
     for rank in range(2):
         (leave(tmp_path, rank, 2) / store.RECORDING_FILE).write_text("{")
@@ -349,14 +324,6 @@ def test_records_are_read_one_at_a_time(tmp_path, monkeypatch):
     assert most[0] <= 3  # the one that is kept, the last one, the new one
 
 
-def test_a_record_keeps_what_was_put_into_it(tmp_path):
-    own = leave(tmp_path, 3, 4, script="/a/train.py", script_sha256="a")
-    record = records.load(own)
-    records.save(replace(record, ending=None), own)
-    assert records.load(own) == replace(record, ending=None)
-    assert os.listdir(own).count(records.RANK_FILE) == 1
-
-
 @pytest.mark.parametrize(
     ("numbers", "text"),
     [
@@ -369,11 +336,3 @@ def test_a_record_keeps_what_was_put_into_it(tmp_path):
 )
 def test_many_ranks_are_named_shortly(numbers, text):
     assert ranks_in_words(numbers) == text
-
-
-def test_a_measure_of_each_rank_reaches_the_evidence(tmp_path):
-    from trainperf.evidence.ranks import summarise
-
-    own = summarise(events(1, 2))
-    assert isinstance(own.local, Measure)
-    assert own.local.seconds == pytest.approx(0.020)

@@ -68,7 +68,6 @@ def sagemaker(folder, current, *hosts):
         {"TF_CONFIG": ""},
         {"TF_CONFIG": "{}"},
         tf_config({"worker": ["a:1"]}, "worker", 0),
-        {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-1"},
     ],
     ids=str,
 )
@@ -127,13 +126,10 @@ def test_sagemaker_counts_hosts(tmp_path):
     folder = sagemaker(tmp_path, "algo-2", "algo-2", "algo-1")
     own = found({"TRAINING_JOB_NAME": "rnn-7"}, folder)
     assert own == Place(1, 2, "SageMaker", "rnn-7", node=1)
-
-
-def test_sagemakers_variables_do_without_its_file():
-    environ = {"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-1"}
-    own = found({**environ, "SM_TRAINING_ENV": '{"job_name": "rnn-8"}'})
-    assert (own.rank, own.world_size, own.job_id) == (0, 2, "rnn-8")
-    assert found(environ).job_id  # unnamed, but the same on all hosts
+    assert found({}, folder).job_id  # unnamed, but the same on all hosts
+    assert found({}, sagemaker(tmp_path, "algo-1", "algo-1")) is None
+    with pytest.raises(TrainperfError, match="does not list this host, 'c'"):
+        found({}, sagemaker(tmp_path, "c", "algo-1", "algo-2"))
 
 
 def test_ranks_on_sagemaker_go_before_its_hosts(tmp_path):
@@ -159,8 +155,6 @@ def test_ranks_on_sagemaker_go_before_its_hosts(tmp_path):
         (tf_config(WORKERS, "worker", 2), "worker 2, but its cluster has 2"),
         (tf_config(WORKERS, "worker", "b"), "worker 'b'"),
         (tf_config(CHIEF, "ps", 0), "trains no model"),
-        ({"SM_HOSTS": "algo-1"}, "SM_HOSTS is not JSON"),
-        ({"SM_HOSTS": '["a", "b"]', "SM_CURRENT_HOST": "c"}, "does not list this host, 'c'"),
     ],
     ids=str,
 )

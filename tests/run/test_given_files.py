@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from trainperf.model import Run
-from trainperf.run.plain import run_to_its_end
+from trainperf.run.launch import run_to_its_end
 from trainperf.run.spawn import OUTPUT
 
 

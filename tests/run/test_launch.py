@@ -1,7 +1,6 @@
 """Starting, following and stopping a run; the scripts here need no framework."""
 
 import json
-import os
 
 import pytest
 
@@ -100,12 +99,6 @@ def test_the_folder_and_the_environment_are_those_of_the_run(tmp_path, nothing_l
     assert recording.output_tail.startswith(f"{work} yes ")
 
 
-def test_nothing_of_the_run_stays_in_our_own_environment(run):
-    before = dict(os.environ)
-    run("pass")
-    assert dict(os.environ) == before
-
-
 def test_a_command_that_cannot_be_started_is_said(tmp_path):
     with pytest.raises(TrainperfError, match="cannot start no-such-program"):
         observed(("no-such-program",), tmp_path, tmp_path / "run")
@@ -179,16 +172,6 @@ def test_a_line_that_is_no_json_is_passed_over_and_named_once(following, tmp_pat
     note, one = following.events[7]
     assert one["e"] == "one"
     assert note["text"] == "events-7.jsonl holds what no run writes: that was left out"
-
-
-def test_processes_are_kept_apart(following, tmp_path):
-    append(tmp_path, '{"e": "one", "t": 1}\n', pid=1)
-    append(tmp_path, '{"e": "two", "t": 1}\n', pid=2)
-    following.read()
-    assert {pid: events[0]["e"] for pid, events in following.events.items()} == {
-        1: "one",
-        2: "two",
-    }
 
 
 def test_a_process_that_lost_its_disk_ends_the_run_with_a_note(following, tmp_path):

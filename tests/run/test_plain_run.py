@@ -11,7 +11,7 @@ import pytest
 
 from kit.processes import LONG_S, python, script
 from trainperf.model import Leg, Run
-from trainperf.run.plain import Finished, run_to_its_end
+from trainperf.run.launch import Finished, run_to_its_end
 
 pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 

@@ -182,10 +182,11 @@ def test_a_job_without_output_is_an_error_and_leaves_no_run(aws, tmp_path):
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_ctrl_c_leaves_the_job_and_says_how_to_stop_it(aws, monkeypatch, tmp_path):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
+
+def test_ctrl_c_leaves_the_job_and_says_how_to_stop_it(aws, monkeypatch, tmp_path):
     monkeypatch.setattr(service, "follow", interrupted)
     result = call("submit", "train.py", *ASKED)
     assert result.exit_code == 130
@@ -287,30 +288,7 @@ def test_the_jobs_log_comes_line_by_line(aws):
     assert said == ["  one", "  two"]
 
 
-def test_ctrl_c_while_the_job_is_created_says_that_it_may_cost_money(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from types import SimpleNamespace
-
-    from trainperf.sagemaker import service, submitting
-    from trainperf.sagemaker.job import Job
-    from trainperf.sagemaker.packing import Packed
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(service, "upload", lambda *_: None)
+def test_ctrl_c_while_the_job_is_created_says_that_it_may_cost_money(aws, monkeypatch):
     monkeypatch.setattr(service, "create", interrupted)
-    job = Job("mine", "train.py", (), "ml.g5.xlarge", "role", "image", "s3://bucket/out")
-    made = SimpleNamespace(region="eu-west-1")
-    said: list[str] = []
-
-    with pytest.raises(KeyboardInterrupt):
-        submitting.submit(
-            made,  # type: ignore[arg-type]
-            job,
-            submitting.Upload(Packed(b"", 0, 0, ()), "trainperf"),
-            said.append,
-        )
-
-    assert "--training-job-name mine --region eu-west-1" in said[-1]
+    result = call("submit", "train.py", *ASKED)
+    assert "would cost money: aws sagemaker stop-training-job" in result.stderr

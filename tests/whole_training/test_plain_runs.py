@@ -6,7 +6,7 @@ import pytest
 
 from trainperf.model import Outcome, Patch, Run
 from trainperf.patch.patch import Written
-from trainperf.run.plain import Finished
+from trainperf.run.launch import Finished
 from trainperf.trial.budget import END_S, Clock
 from trainperf.whole_training.plain_runs import (
     PlainRuns,

@@ -111,7 +111,7 @@ def run_folder(place: Place, settings: Settings, sagemaker: Path = SAGEMAKER) ->
             "name a folder for their records, the same for all: --run-dir DIR",
         )
     base, uploaded = settings.output_dir, sagemaker / "output" / "data"
-    on_sagemaker = (sagemaker / "input" / "config").is_dir() or "SM_HOSTS" in os.environ
+    on_sagemaker = (sagemaker / "input" / "config").is_dir()
     if on_sagemaker and base == default_output_dir() and os.access(uploaded, os.W_OK):
         base = uploaded / "trainperf"
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", place.job_id).strip("-.") or "unnamed"

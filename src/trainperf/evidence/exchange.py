@@ -42,7 +42,7 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
     event = lead.last("exchange") or _built(lead)
     if event is None:
         return None
-    link, overlap = lead.last("link"), lead.last("overlap")
+    overlap = lead.last("overlap")
     return Exchange(
         method=str(event["method"]),
         backend=str(event.get("backend") or ""),
@@ -52,7 +52,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         bytes=event.get("bytes"),
         buckets=tuple(event.get("buckets") or ()),
         all_reduce=_all_reduce(lead),
-        link=None if link is None else read_as(Link, link),
         overlap=None if overlap is None else read_as(Overlap, overlap),
     )
 

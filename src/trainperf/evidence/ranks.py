@@ -32,6 +32,7 @@ LOST = re.compile("connection (closed|reset)|remote (worker|process|peer)|broken
 LONGEST = 160
 """Characters of an error that are told; gloo's go on with an address and advice."""
 
+NO_LOOP = "no training loop was seen in it"
 ENDED = "the run ended before a step without exchange was timed"
 NOT_SWITCHED = "the exchange of gradients was not switched off in this loop"
 
@@ -48,10 +49,11 @@ _FULLER_BATCH = 1.05
 """A batch larger than another by less is larger by a rest of samples."""
 
 
-def summarise(events: Sequence[Event]) -> Rank | None:
+def summarise(events: Sequence[Event], run_ended: str = "") -> Rank | None:
     """Read one process's events into its `Rank`; None if it neither trained nor is a rank.
 
     A process that does not say which rank it is counts as rank 0 (a job of one process).
+    `run_ended` says how its run ended, where that was told.
     """
     process = tuple(events)
     observed = main_loop(process)
@@ -63,7 +65,7 @@ def summarise(events: Sequence[Event]) -> Rank | None:
         rank=int(place.get("rank", 0)),
         host=str(place.get("host") or ""),
         pid=(whole.first("hello") or {}).get("pid"),
-        ended="no training loop was seen in it",
+        ended=f"{run_ended}; {NO_LOOP}" if run_ended else NO_LOOP,
         local_rank=place.get("local_rank"),
         device=str(place.get("device") or ""),
         threads=place.get("threads"),
@@ -78,7 +80,7 @@ def summarise(events: Sequence[Event]) -> Rank | None:
     device, uuid = _device(observed)
     return replace(
         rank,
-        ended=_ended(observed),
+        ended=_ended(observed, run_ended),
         device=rank.device or device,
         gpu_uuid=uuid,
         real=taken.real_,
@@ -99,7 +101,7 @@ def local(observed: Observed) -> Measure | Missing:
     return measure(observed, "local")
 
 
-def _ended(observed: Observed) -> str:
+def _ended(observed: Observed, run_ended: str = "") -> str:
     """Say how the process ended: "measured", or what happened in which phase.
 
     Where its launcher stops a rank because another one is done, it may not have said
@@ -111,7 +113,8 @@ def _ended(observed: Observed) -> str:
     errors = list(observed.of("error"))
     if errors:
         return _failed(errors[-1], f"in {TIMED[phase]}")
-    return f"{'ended by itself' if any(observed.of('exit')) else 'stopped'} in {TIMED[phase]}"
+    how = run_ended or ("ended by itself" if any(observed.of("exit")) else "stopped")
+    return f"{how} in {TIMED[phase]}"
 
 
 def _failed(error: Event, when: str) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from trainperf.evidence.objects import seen
-from trainperf.machine.storage import read_process, s3_probe
-from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
-from trainperf.model import Channel, Machine, Objects, Recording
+from trainperf.machine.storage import reads, s3_probe
+from trainperf.model import Channel, Machine, Reads, Recording
 
 FROM_S3 = "the steps opened no files: they read from S3"
 
@@ -33,31 +32,19 @@ def probe_storage(
     """
     objects = seen(recording)
     remote = any(one.requests for one in objects)
-    if not recording.ending.complete:  # else the reader has no time for a few more seconds
-        return replace(
-            recording,
-            reads_reason=f"not looked at: the run was {recording.ending.value}",
-            objects=_unprobed(objects),
-            channels=channels(),
-        )
-    instance = machine.instance
-    kind = instance.type if instance else None
-    found, why = read_process.probe(recording, kind, interrupted=interrupted)
-    environment = {**os.environ, **recording.run.env}
-    region = instance.region if instance else None
-    return replace(
-        recording,
-        reads=found,
-        reads_reason=FROM_S3 if remote and why in (NO_FILES, NO_NAMES) else why,
-        objects=_unprobed(objects)
-        if interrupted()
-        else s3_probe.probe(objects, environment, region),
-        channels=channels(),
-    )
-
-
-def _unprobed(objects: Sequence[Objects]) -> tuple[Objects, ...]:
-    return tuple(replace(one, reason=NOT_PROBED) for one in objects)
+    instance, complete = machine.instance, recording.ending.complete
+    found: tuple[Reads, ...] = ()
+    why = f"not looked at: the run was {recording.ending.value}"
+    if complete:  # else the reader has no time for a few more seconds
+        kind = instance.type if instance else None
+        found, why = reads.probe(recording, kind, interrupted=interrupted)
+    if complete and not interrupted():
+        environment = {**os.environ, **recording.run.env}
+        objects = s3_probe.probe(objects, environment, instance.region if instance else None)
+    else:
+        objects = tuple(replace(bucket, reason=NOT_PROBED) for bucket in objects)
+    why = FROM_S3 if remote and why in (reads.NO_FILES, reads.NO_NAMES) else why
+    return replace(recording, reads=found, reads_reason=why, objects=objects, channels=channels())
 
 
 def channels(root: Path = Path("/")) -> tuple[Channel, ...]:

@@ -57,12 +57,8 @@ _IN_PATHS = (
     ("/ecs/", "ecs"),
     ("libpod", "podman"),
     ("docker", "docker"),
-    ("/lxc", "lxc"),
 )
 """Parts of the paths of a container's control groups, and who starts such containers."""
-
-_BY_NAME = {"podman": "podman", "docker": "docker", "lxc": "lxc", "lxc-libvirt": "lxc"}
-"""Values of the variable `container` that are known (systemd's container interface)."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +96,16 @@ def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
 
 
 def container_kind(root: Path, environment: Mapping[str, str]) -> str:
-    """Return "sagemaker", "kubernetes", "ecs", "podman", "docker", "lxc", or "" outside one.
+    """Return "sagemaker", "kubernetes", "ecs", "podman", "docker", or "" outside one.
 
     The outermost that can be told: a SageMaker container is also one of Docker's.
     """
-    if (root / SAGEMAKER_CONFIG).is_dir() or "SM_CURRENT_INSTANCE_TYPE" in environment:
+    if (root / SAGEMAKER_CONFIG).is_dir():
         return "sagemaker"
     if "KUBERNETES_SERVICE_HOST" in environment:
         return "kubernetes"
     if any(name.startswith("ECS_CONTAINER_METADATA_URI") for name in environment):
         return "ecs"
-    named = environment.get("container") or (text(root / "run/systemd/container") or "")
-    if named in _BY_NAME:
-        return _BY_NAME[named]
     groups = text(root / "proc/self/cgroup") or ""
     found = [kind for part, kind in _IN_PATHS if part in groups]
     if (root / "run/.containerenv").exists():

@@ -88,7 +88,7 @@ class Check:
     exit_status: int
     text: str
     reasons: tuple[Reason, ...]
-    times: CheckedTimes
+    times: CheckedTimes | None
     runs: int
     limits: Limits
     baseline: Compared

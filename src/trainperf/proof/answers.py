@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -141,13 +140,13 @@ def checked(
     A step of the script takes as much longer as the revision is faster, or a whole run of
     `whole_s` seconds where these were compared.
     """
-    step_s = whole_s or tried.step_s or math.nan
+    step_s = whole_s or tried.step_s
     of_what = "a whole run" if whole_s else "a step"
     noise = floor(tried.control)
     outcome: Literal["passed", "failed", "undecided"] = "undecided"
     text = f"check cannot tell: {name}: {before.text}"
     middle, low, high = before.speedup or 1.0, before.low or 1.0, before.high
-    if before.low is not None and high is not None:
+    if step_s is not None and before.low is not None and high is not None:
         steps = f"{units.seconds(step_s)} {of_what} against {units.seconds(step_s / middle)}"
         span = f"{_percent(middle)}, {_percent(low)} to {_percent(high)}"
         text = f"{steps} at {name} ({span}, limit {units.share(most)})"
@@ -162,16 +161,20 @@ def checked(
     change = middle - 1
     status = int(outcome == "failed" or (strict and outcome == "undecided"))
     reason = Reason("time", outcome, text, change, most, low - 1, (high or 1) - 1)
-    times = CheckedTimes(
-        basis="whole run" if whole_s else "step",
-        before_s=step_s / middle,
-        after_s=step_s,
-        change=change,
-        change_low=low - 1,
-        change_high=None if high is None else high - 1,
-        noise_before=noise,
-        noise_after=noise,
-        machine_change=None,
+    times = (
+        None
+        if step_s is None
+        else CheckedTimes(
+            basis="whole run" if whole_s else "step",
+            before_s=step_s / middle,
+            after_s=step_s,
+            change=change,
+            change_low=low - 1,
+            change_high=None if high is None else high - 1,
+            noise_before=noise,
+            noise_after=noise,
+            machine_change=None,
+        )
     )
     against = Compared(name, "", "", trainperf.__version__, "", os.uname().nodename, 1)
     limits = Limits(most, None, "none", strict)

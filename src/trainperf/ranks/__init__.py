@@ -14,7 +14,6 @@ from trainperf.errors import TrainperfError
 from trainperf.run.launchers import TORCHRUN, after, value
 
 SAGEMAKER_CONFIG = "/opt/ml/input/config"
-
 _NO_RUN_ID = ("", "none")
 """`TORCHELASTIC_RUN_ID` of a job that nobody named."""
 _FIRST_OF_SLURMS_OWN = 0xFFFFFFF0
@@ -115,9 +114,6 @@ def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
         )
 
 
-__all__ = ["RESOURCES", "Place", "check_alone", "find"]
-
-
 def torchrun(environ: Mapping[str, str]) -> Place | None:
     """torchrun's, or `RANK` and `WORLD_SIZE` as set by hand."""
     if not environ.get("RANK"):
@@ -214,7 +210,7 @@ def tf_config(environ: Mapping[str, str]) -> Place | None:
             f"TF_CONFIG makes this {kind or 'no task'} of the cluster, which trains no model",
             "observe the workers; start this one without trainperf",
         )
-    if not _whole(index) or not 0 <= int(str(index)) < len(training[kind]):
+    if not re.fullmatch(r"[0-9]+", str(index)) or not 0 <= int(str(index)) < len(training[kind]):
         raise TrainperfError(
             f"TF_CONFIG says {kind} {index!r}, but its cluster has {len(training[kind])} of them",
             TF_CONFIG_HINT,
@@ -225,45 +221,20 @@ def tf_config(environ: Mapping[str, str]) -> Place | None:
 
 def sagemaker(environ: Mapping[str, str], config: Path) -> Place | None:
     """One host of a SageMaker training job."""
-    said = _resources(environ, config)
-    if said is None:
+    file = config / RESOURCES
+    try:
+        said = read_json(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError):
         return None
-    hosts, current, source = said
+    hosts, current = _listed(said.get("hosts")), str(said.get("current_host", ""))
     if current not in hosts:
         raise TrainperfError(
-            f"{source} does not list this host, {current!r}, among its hosts",
+            f"{file} does not list this host, {current!r}, among its hosts",
             f"its hosts are {', '.join(hosts) or 'none'}",
         )
     rank = sorted(hosts).index(current)
-    job = environ.get("TRAINING_JOB_NAME") or _job_name(environ) or _digest(sorted(hosts))
+    job = environ.get("TRAINING_JOB_NAME") or _digest(sorted(hosts))
     return Place(rank, len(hosts), "SageMaker", job, node=rank)
-
-
-def _resources(environ: Mapping[str, str], config: Path) -> tuple[list[str], str, str] | None:
-    file = config / RESOURCES
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    if text:
-        said = read_json(text, str(file))
-        return _listed(said.get("hosts")), str(said.get("current_host", "")), str(file)
-    if not environ.get("SM_HOSTS"):
-        return None
-    try:
-        hosts = _listed(json.loads(environ["SM_HOSTS"]))
-    except ValueError:
-        raise TrainperfError(
-            "SM_HOSTS is not JSON", 'it should be like ["algo-1","algo-2"]'
-        ) from None
-    return hosts, environ.get("SM_CURRENT_HOST", ""), "SM_HOSTS"
-
-
-def _job_name(environ: Mapping[str, str]) -> str:
-    try:
-        return str(json.loads(environ["SM_TRAINING_ENV"])["job_name"])
-    except (KeyError, ValueError, TypeError):
-        return ""
 
 
 def read_json(text: str, source: str) -> dict[str, Any]:
@@ -278,10 +249,6 @@ def read_json(text: str, source: str) -> dict[str, Any]:
 
 def _listed(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []
-
-
-def _whole(value: object) -> bool:
-    return not isinstance(value, bool) and re.fullmatch(r"[0-9]+", str(value)) is not None
 
 
 def _digest(value: object) -> str:

@@ -160,7 +160,7 @@ class HostSample:
 class Link:
     """The connection between devices. `bytes_s` is its rate for one device, one way."""
 
-    kind: str  # "loopback", "shared memory", "PCIe", "NVLink", "EFA", "network"
+    kind: str  # "PCIe", "NVLink", "EFA", "network"
     bytes_s: float | None
     source: str  # how it is known: "measured in this run", "package data", …
 

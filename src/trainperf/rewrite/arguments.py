@@ -13,10 +13,10 @@ from trainperf.model import Site
 from trainperf.source.arguments import keyword, written
 from trainperf.source.module import Module
 from trainperf.source.origins import readers
-from trainperf.source.origins.calls import Elsewhere, LeftOut, RecordedCall, given, live
+from trainperf.source.origins.calls import Elsewhere, LeftOut, RecordedCall, live
 from trainperf.source.origins.project import Project
 from trainperf.source.origins.tracing import ENVIRONMENT, Tracer
-from trainperf.source.origins.values import Node, Origin, Unknown, Value, literal
+from trainperf.source.origins.values import Node, Origin, literal
 from trainperf.source.statements import last_name
 
 if TYPE_CHECKING:
@@ -50,18 +50,11 @@ class Wanted:
 
 
 def is_positive(node: ast.expr) -> bool:
-    """Whether a number cannot be 0: `os.cpu_count()`, `max(1, n)`."""
+    """Whether a number cannot be 0: `os.cpu_count()`."""
     found = literal(node)
     if found is not None:
         return isinstance(found[0], int) and found[0] > 0
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        return is_positive(node.values[-1])
-    if not isinstance(node, ast.Call):
-        return False
-    called = last_name(node.func)
-    if called in ("min", "max") and len(node.args) > 1:
-        return (all if called == "min" else any)(is_positive(each) for each in node.args)
-    return called == "cpu_count"
+    return isinstance(node, ast.Call) and last_name(node.func) == "cpu_count"
 
 
 def set_argument(script: Script, site: Site, wanted: Wanted, seen: RecordedCall) -> None:
@@ -112,7 +105,7 @@ def set_at_origin(
         raise CannotRewrite(f"{site.file} cannot be read")
     found = _origins(trace, own, call, wanted, seen, shared)
     literals = [each for each in found if isinstance(each, Origin)]
-    if literals and wanted.needs and not _never_zero(trace, own, call, wanted.needs):
+    if literals and wanted.needs:
         raise CannotRewrite(f"{wanted.needs} may be 0 by default")
     if literals and (len(found) == 1 or all(isinstance(e, Origin) and e.caller for e in found)):
         for each in literals:
@@ -136,37 +129,21 @@ def _origins(
         raise CannotRewrite(f"what gives {wanted.name} goes in circles") from error
     for each in found:
         if isinstance(each, Origin):
-            if shared and literal(each.node) is None:
-                raise CannotRewrite(f"{wanted.name} is worked out")
             _check_option(each, wanted, seen)
             if not shared and not each.options:
-                readers.check(trace.project, each.file, each.node, called, wanted.name)
-            knob = f"--{readers.variable(each.file, each.node)}"
-            if len(knob) > len("--") and knob in seen.given:
-                raise Elsewhere(f"{knob} sets {wanted.name}: change it in the command")
+                readers.check(each.file, each.node, called, wanted.name)
+            knob = readers.variable_of(each.file, each.node)
+            if knob is not None and f"--{knob.id}" in seen.given:
+                raise Elsewhere(f"--{knob.id} sets {wanted.name}: change it in the command")
     return found
-
-
-def _never_zero(trace: Tracer, file: Module, call: ast.Call, name: str) -> bool:
-    """Whether an argument of a call is a number but 0 wherever it may come from."""
-    named = keyword(call, name)
-    values: list[Value] = []
-    if named is not None:
-        values += trace.values(file, named.value)
-    else:
-        for state in given(trace, file, call):
-            values += trace.of_entry(state, name) if name in state.entries else (Unknown(name),)
-    return all(isinstance(each, Origin) and bool(each.value) for each in values)
 
 
 def _check_option(origin: Origin, wanted: Wanted, seen: RecordedCall) -> None:
     option = max(origin.options, key=len, default="")
-    value = ast.literal_eval(wanted.value) if not origin.flag else True
-    if origin.choices is not None and value not in origin.choices:
+    if origin.choices is not None and ast.literal_eval(wanted.value) not in origin.choices:
         raise Elsewhere(f"{option}, which sets {wanted.name}, does not take {wanted.value}")
     if option_given(seen.given, origin.options):
-        by_value = "" if origin.flag is not None else option
-        raise Elsewhere(f"{option} sets {wanted.name}: change it in the command", by_value)
+        raise Elsewhere(f"{option} sets {wanted.name}: change it in the command", option)
 
 
 def _check_overruled(old: str, wanted: Wanted, seen: RecordedCall) -> None:
@@ -214,26 +191,9 @@ def _needed(script: Script, site: Site, wanted: Wanted, starred: Sequence[ast.ex
 
 
 def _replace_origin(script: Script, origin: Origin, value: str) -> None:
-    """Put a value in place of the literal that a call has it from, or turn a flag on."""
-    if origin.flag is not None:
-        _turn_on(script, origin)
-        return
+    """Put a value in place of the literal that a call has it from."""
     node = _collapsed(origin.file, origin.node, lambda other: _says(other, value)) or origin.node
     script.replace_node(origin.file.path, node, value)
-
-
-def _turn_on(script: Script, origin: Origin) -> None:
-    """Make a flag that is only ever turned on one that is on, and may be turned off."""
-    assert origin.flag is not None
-    if not any(option.startswith("--") for option in origin.options):
-        raise Elsewhere(f"{origin.options[0]} turns it on: give it in the command")
-    argparse = script.module_name(origin.file.path, "argparse")
-    script.replace_node(origin.file.path, origin.node, f"{argparse}.BooleanOptionalAction")
-    default = keyword(origin.flag, "default")
-    if default is not None:
-        script.replace_node(origin.file.path, default.value, "True")
-    else:
-        script.add_entry(origin.file.path, origin.flag, "default", "True")
 
 
 def _add_entry(script: Script, file: Module, display: ast.Dict | ast.Call, wanted: Wanted) -> None:
@@ -267,8 +227,7 @@ def _common_display(
         if wanted.needs and _entry(node, wanted.needs) is None:
             continue
         try:
-            readers.check(project, file, node, called, wanted.name)
-            readers.check_taker(project, file, node, called)
+            readers.check(file, node, called, wanted.name)
             return file, node
         except CannotRewrite as error:
             refused = error

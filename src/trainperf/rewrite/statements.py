@@ -145,8 +145,7 @@ def _lines(source: Source, node: ast.stmt) -> Span:
 def _removals(source: Source, places: Sequence[Place]) -> list[Edit]:
     """Delete statements with all they hold, and with the comments directly above them.
 
-    Of empty lines on both sides of what goes one side stays. Raises `CannotRewrite` where a
-    block would be empty.
+    Raises `CannotRewrite` where a block would be empty.
     """
     gone = [node for node, _ in places]
     for _, block in places:
@@ -159,16 +158,7 @@ def _removals(source: Source, places: Sequence[Place]) -> list[Edit]:
             spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
         else:
             spans.append((start, end))
-    return [Replace(_with_empty_lines(source, span), "") for span in spans]
-
-
-def _with_empty_lines(source: Source, span: Span) -> Span:
-    """The same with the empty lines below, where one stands above as well."""
-    start, end = span
-    if start and not source.text[source.line_start(start - 1) : start].strip():
-        while end < len(source.text) and not source.text[end : source.next_line(end)].strip():
-            end = source.next_line(end)
-    return start, end
+    return [Replace(span, "") for span in spans]
 
 
 def _decoration(source: Source, function: Function, text: str) -> list[Edit]:
@@ -223,17 +213,6 @@ def _siblings(source: Source, *sites: _Around) -> tuple[list[ast.stmt], list[int
 def _check_order(first: int, last: int, *between: int) -> None:
     if not all(first <= index <= last for index in (first, last, *between)):
         raise CannotRewrite("the statements do not stand in the order asked for")
-
-
-def _check_header(header: str) -> None:
-    """Refuse a header that is not one line `with …:` or `if …:`."""
-    try:
-        tree = ast.parse(f"async def _():\n {header.strip()}\n  pass").body
-    except (SyntaxError, ValueError) as error:
-        raise CannotRewrite(f"not a header: {header!r}") from error
-    body = tree[0].body if len(tree) == 1 and isinstance(tree[0], Function) else []
-    if len(body) != 1 or not isinstance(body[0], ast.With | ast.AsyncWith | ast.If):
-        raise CannotRewrite(f"not a header: {header!r}")
 
 
 def _function_above(source: Source, around: _Around, lines: Sequence[str]) -> Insert:
@@ -393,7 +372,6 @@ class StatementEdits(Editing):
         sites = [first, last] if until is None else [first, last, until]
         if any(self._file(site.file).source is not source for site in sites):
             raise CannotRewrite("the statements stand in different files")
-        _check_header(header)
         block, (start, *inner) = _siblings(source, *(source.around(site) for site in sites))
         end = inner[-1]
         if until is not None:

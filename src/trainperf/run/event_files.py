@@ -51,14 +51,14 @@ class EventFiles:
         """Read what was appended to the event files since the last time."""
         for path in sorted(self.folder.glob("events-*.jsonl"))[:MOST_FILES]:
             number = path.stem.partition("-")[2]
-            known = number.isdecimal() and len(number) <= DIGITS
-            while self._read_on(path, int(number) if known else None):
-                pass
+            if number.isdecimal() and len(number) <= DIGITS:
+                while self._read_on(path, int(number)):
+                    pass
         self._look_for_losses()
 
-    def _read_on(self, path: Path, pid: int | None) -> bool:
+    def _read_on(self, path: Path, pid: int) -> bool:
         size = min(LOOK_BYTES, self._left)
-        data = self._portion(path, size)
+        data = self._portion(path, pid, size)
         complete = data.rfind(b"\n") + 1
         if len(data) == size and not complete and size:  # a line that is too long: pass over it
             complete = size
@@ -66,25 +66,23 @@ class EventFiles:
             return False
         self._offsets[path] = self._offsets.get(path, 0) + complete
         self._left -= complete
-        if pid is None:
-            self._left_out(path, 0)
-        for line in data[:complete].split(b"\n") if pid is not None else ():
+        for line in data[:complete].split(b"\n"):
             event = _event(line)
-            if event is not None and pid is not None:
+            if event is not None:
                 self._take(pid, event)
             elif line.strip():
-                self._left_out(path, pid or 0)
+                self._left_out(path, pid)
         if self._left <= 0:
-            self._lose(pid or 0, f"more than {MOST_BYTES // bounded.MIB} MiB were recorded")
+            self._lose(pid, f"more than {MOST_BYTES // bounded.MIB} MiB were recorded")
         return len(data) == size and not self.lost
 
-    def _portion(self, path: Path, size: int) -> bytes:
+    def _portion(self, path: Path, pid: int, size: int) -> bytes:
         try:
             with bounded.opened(path) as file:
                 file.seek(self._offsets.get(path, 0))
                 return file.read(size)
         except OSError:
-            self._left_out(path, 0)
+            self._left_out(path, pid)
             return b""
 
     def _lose(self, pid: int, reason: str) -> None:

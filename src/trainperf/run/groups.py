@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainperf.run.view import mounts
-from trainperf.samplers.levels import Level, counters, levels, text
+from trainperf.samplers.levels import counters, levels, text
 
 _NAME = re.compile(r"trainperf-(?P<run>[0-9a-f]{16})-(?P<space>\d+)-(?P<pid>\d+)-(?P<began>\d+)")
 _PROCESSES, _KILL, _FREEZE = "cgroup.procs", "cgroup.kill", "cgroup.freeze"
@@ -36,12 +36,9 @@ def above() -> Path | None:
     with suppress(OSError):
         own = next((one for one in levels(Path("/"), "") if one.version == 2), None)
         inside = own is not None and str(os.getpid()) in _numbers(own.folder)
-        return own.folder if own is not None and inside and not _limits(own) else None
+        if own is not None and inside and own.quota is None and own.memory_limit is None:
+            return own.folder
     return None
-
-
-def _limits(level: Level) -> bool:
-    return level.quota is not None or level.memory_limit is not None
 
 
 def may_be_made() -> bool:
@@ -77,12 +74,7 @@ def make(run_file: str) -> Path | None:
 
 def enter(folder: Path) -> None:
     """Move this process, which has just been forked, into a group; it stays where it may not."""
-    with suppress(OSError):
-        descriptor = os.open(folder / _PROCESSES, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, b"0")
-        finally:
-            os.close(descriptor)
+    _write(folder / _PROCESSES, b"0")
 
 
 def of(run_file: str) -> Path | None:
@@ -107,9 +99,9 @@ def end(folder: Path) -> None:
     Before version 5.14 of the kernel all are frozen first: none can be started meanwhile.
     """
     until = time.monotonic() + GONE_S
-    kills = _told(folder / _KILL)
+    kills = _write(folder / _KILL, b"1")
     if not kills:
-        _told(folder / _FREEZE)
+        _write(folder / _FREEZE, b"1")
     while counters(folder / "cgroup.events").get("populated", 0) and time.monotonic() < until:
         for pid in () if kills else members(folder):
             with suppress(OSError):
@@ -163,12 +155,12 @@ def _numbers(folder: Path) -> list[str]:
     return (folder / _PROCESSES).read_text("ascii").split()
 
 
-def _told(file: Path) -> bool:
-    """Write 1 into a file of a group; whether the kernel has it."""
+def _write(file: Path, data: bytes) -> bool:
+    """Write into a file of a group; whether the kernel has taken it."""
     with suppress(OSError):
         descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            return os.write(descriptor, b"1") == 1
+            return os.write(descriptor, data) == 1
         finally:
             os.close(descriptor)
     return False

@@ -7,9 +7,9 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from trainperf.child.timing.budget import Budget
@@ -21,7 +21,7 @@ from trainperf.run.stopping import Guard, clear, stop_session
 from trainperf.samplers.container import ContainerWatch
 from trainperf.samplers.sampling import Sampling
 
-POLL_S = 0.05
+POLL_S, PLAIN_POLL_S = 0.05, 0.02
 BETWEEN_EPOCHS_S = 10.0
 """How long an epoch's end may take to be timed before the run is stopped."""
 AGAIN = 1.5
@@ -51,23 +51,15 @@ def launch(
     """
     following = _Following(run, folder, on_event)
     started = time.monotonic()
-    run_file = prepare(run, folder)
     shm = _SharedMemory()
     watch = ContainerWatch()
-    with Output(folder) as log, ExitStack() as stack:
+    with ExitStack() as stack:
         asked = interrupted or stack.enter_context(interruptible())
-        guard = stack.enter_context(Guard())
-        guard.watch(run_file)
-        process = start(run, run_file, log.file)
-        guard.watch(run_file, process.pid)
-        try:
-            with Sampling(process.pid) as sampling:
-                ending = _follow(process, following, asked, (shm, watch, log))
-            container = watch.use()
-        finally:
-            stop_session(process.pid, run_file)
-            status = process.wait()
-            clear(str(folder.resolve()))
+        process, log = stack.enter_context(_started(run, folder))
+        with Sampling(process.pid) as sampling:
+            ending = _follow(process, following, asked, (shm, watch, log))
+        container = watch.use()
+    status = process.returncode
     following.read()
     following.note_on_space()
     following.remove_temporary()
@@ -89,6 +81,22 @@ def launch(
         gpu_link=sampling.gpu_link,
         container=container,
     )
+
+
+@contextmanager
+def _started(run: Run, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Output]]:
+    """The process of a run and what it prints; in the end every process that it started is gone."""
+    run_file = prepare(run, folder)
+    with Output(folder) as log, Guard() as guard:
+        guard.watch(run_file)
+        process = start(run, run_file, log.file)
+        guard.watch(run_file, process.pid)
+        try:
+            yield process, log
+        finally:
+            stop_session(process.pid, run_file)
+            process.wait()
+            clear(str(folder.resolve()))
 
 
 class _SharedMemory:
@@ -199,3 +207,34 @@ def _ending(ending: Ending | None, status: int, following: _Following) -> Ending
     if status < 0 or status > 128:
         return Ending.SIGNALLED
     return Ending.FINISHED if status == 0 else Ending.FAILED
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that ended by itself: its seconds, its exit status and the last it printed.
+
+    `seconds` is None where it was stopped: its time was over, or the user wanted an end.
+    """
+
+    seconds: float | None
+    status: int
+    tail: str
+
+
+def run_to_its_end(run: Run, folder: Path, limit_s: float, interrupted: Interrupted) -> Finished:
+    """Run `run.command` until it ends, or for `limit_s` seconds; its sources are laid over.
+
+    Nothing of trainperf is in it. It sees the user's folders copy-on-write, as any other run does;
+    `folder` is its own. Every process that it started is gone when this returns.
+    """
+    ended: float | None = None
+    with _started(replace(run, plain=True, leg=None, seed=None), folder) as (process, log):
+        began = time.monotonic()
+        while time.monotonic() - began < limit_s and not interrupted():
+            log.look()
+            if process.poll() is not None:
+                ended = time.monotonic()
+                break
+            time.sleep(PLAIN_POLL_S)
+    seconds = None if ended is None else ended - began
+    return Finished(seconds, process.returncode, output_tail(folder))

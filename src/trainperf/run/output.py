@@ -6,7 +6,6 @@ import ctypes
 import os
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from trainperf.run.spawn import OUTPUT
@@ -46,12 +45,7 @@ class Output:
     def __enter__(self) -> Output:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 

@@ -123,10 +123,11 @@ def _job(asked: psutil.Process) -> Job:
     script = _script(words, found)
     cwd = _folder(starter, script, environment)
     file = _file(cwd, script, found)
+    ranks = _ranks(starter) if starter == trains else []
     return Job(
         asked=asked.pid,
         pid=starter.pid,
-        trains=(_first_rank(starter) or trains).pid if starter == trains else trains.pid,
+        trains=ranks[0][1].pid if ranks else trains.pid,
         command=(_interpreter(starter, words[0], cwd, environment), *words[1:]),
         label=_label(words, found),
         cwd=cwd,
@@ -280,19 +281,16 @@ def _launcher_of(rank: psutil.Process) -> psutil.Process | None:
         return None
     with suppress(psutil.AccessDenied, PermissionError):
         for one in rank.parents():
-            if _is_mpirun(one) or (_is_python(one) and not _is_rank(one) and _starts_ranks(one)):
+            if _is_mpirun(one):
                 return one
+            if _is_python(one) and not _is_rank(one):
+                found = program(one.cmdline())
+                # A scheduler, or an editor, may have started one rank of many.
+                if (found and _launches(found)) or len({rank for rank, _ in _ranks(one)}) > 1:
+                    return one
             if one.name() not in _PROXIES:
                 return None
     return None
-
-
-def _starts_ranks(process: psutil.Process) -> bool:
-    """Whether it is a launcher; a scheduler, or an editor, may have started one rank of many."""
-    found = program(process.cmdline())
-    if found is not None and _launches(found):
-        return True
-    return len({number for number, _ in _ranks(process)}) > 1
 
 
 def _is_rank(process: psutil.Process) -> bool:
@@ -300,13 +298,8 @@ def _is_rank(process: psutil.Process) -> bool:
     return any(environment.get(name) for name in _OF_A_RANK)
 
 
-def _first_rank(launcher: psutil.Process) -> psutil.Process | None:
-    """The rank 0 of a launcher's, or another where that cannot be seen."""
-    ranks = _ranks(launcher)
-    return min(ranks, key=lambda pair: (pair[0], pair[1].pid))[1] if ranks else None
-
-
 def _ranks(launcher: psutil.Process) -> list[tuple[int, psutil.Process]]:
+    """The ranks of a launcher's that can be seen, by number."""
     ranks: list[tuple[int, psutil.Process]] = []
     for one in launcher.children(recursive=True):
         with suppress(psutil.Error, OSError):
@@ -314,7 +307,7 @@ def _ranks(launcher: psutil.Process) -> list[tuple[int, psutil.Process]]:
             number = next((text for text in given if text and text.isdigit()), None)
             if number is not None and _is_python(one):
                 ranks.append((int(number), one))
-    return ranks
+    return sorted(ranks, key=lambda rank: (rank[0], rank[1].pid))
 
 
 def _pythons_below(process: psutil.Process) -> Iterator[psutil.Process]:

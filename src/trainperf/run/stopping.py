@@ -43,7 +43,6 @@ START = "import os, runpy; runpy.run_path(os.environ['GUARD_OF_RUNS'], run_name=
 NOBODY = -1
 """Leads no session: that of a run which has no process yet."""
 
-_FOLDER = "/dev/shm"
 _NAMED = re.compile(r"(?:torch_(\d+)_\w+|sem\.loky-(\d+)-\w+)")
 """Names that carry the id of the process that made the file: PyTorch's and loky's."""
 
@@ -239,22 +238,15 @@ def clear(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_sessions(pids: Collection[int], folder: str | None = None) -> list[str]:
-    """Remove `ompi.<host>.<user>/pid.<pid>` of processes that were just stopped.
-
-    `folder` is the one for temporary files. Returns the paths that are gone.
-    """
-    here = Path(folder or tempfile.gettempdir())
-    removed = []
-    for session in here.glob(f"ompi.*.{os.getuid()}/pid.*"):
+def remove_sessions(pids: Collection[int]) -> None:
+    """Remove `ompi.<host>.<user>/pid.<pid>` of processes that were just stopped."""
+    for session in Path(tempfile.gettempdir()).glob(f"ompi.*.{os.getuid()}/pid.*"):
         number = session.name.partition(".")[2]
         if not number.isdigit() or int(number) not in pids:
             continue
         shutil.rmtree(session, ignore_errors=True)
-        removed.append(str(session))
         with suppress(OSError):  # another job's session may be in it
             session.parent.rmdir()
-    return removed
 
 
 # Shared memory that processes of a run left behind in `/dev/shm`.
@@ -266,20 +258,17 @@ def remove_sessions(pids: Collection[int], folder: str | None = None) -> list[st
 # removes them.
 
 
-def remove_shm(pids: Collection[int], folder: str = _FOLDER) -> list[str]:
-    """Remove the shared memory that processes with these ids made; return the paths that are gone.
+def remove_shm(pids: Collection[int], folder: str = "/dev/shm") -> None:
+    """Remove the shared memory that processes with these ids made.
 
     A process id may have been given to another process since: ask only for processes
     that were just stopped.
     """
-    removed = []
-    for path in sorted(Path(folder).glob("*")):
+    for path in Path(folder).glob("*"):
         match = _NAMED.fullmatch(path.name)
         if match and int(match[1] or match[2]) in pids:
             with suppress(OSError):
                 path.unlink()
-                removed.append(str(path))
-    return removed
 
 
 # Daemons that left the session of their run, and its environment: trainperf adopts them.

@@ -66,10 +66,7 @@ def check(job: Job) -> None:
         if job.instance_type.startswith("ml."):
             hint = "such as ml.g5.xlarge"
         raise TrainperfError(f"{job.instance_type!r} is no SageMaker instance type", hint)
-    if not _ROLE.fullmatch(job.role):
-        raise TrainperfError(
-            f"{job.role!r} is not the ARN of a role", "such as arn:aws:iam::123456789012:role/Name"
-        )
+    _account(job.role)
     for place, path in (("--output", job.output), *(("--input", uri) for _, uri in job.inputs)):
         if not _S3.fullmatch(path):
             raise TrainperfError(f"{place}: {path!r} is no S3 path", "such as s3://bucket/folder")
@@ -158,9 +155,13 @@ def channels(given: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def default_output(role: str, region: str) -> str:
     """The folder in the account's usual SageMaker bucket, by the account of the role."""
+    return f"s3://sagemaker-{region}-{_account(role)}/trainperf"
+
+
+def _account(role: str) -> str:
     match = _ROLE.fullmatch(role)
     if match is None:
         raise TrainperfError(
             f"{role!r} is not the ARN of a role", "such as arn:aws:iam::123456789012:role/Name"
         )
-    return f"s3://sagemaker-{region}-{match[1]}/trainperf"
+    return match[1]

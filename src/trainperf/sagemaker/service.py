@@ -41,16 +41,15 @@ def connect(region: str | None) -> Service:
     """Make the clients; raises `TrainperfError` without a region or credentials."""
     import boto3
 
+    region = region_of(region)
     with _calling("connect to AWS"):
         session = boto3.Session(region_name=region)
-        if not session.region_name:
-            raise TrainperfError("no AWS region is set", "give one: --region eu-west-1")
         if session.get_credentials() is None:
             raise TrainperfError(
                 "no AWS credentials were found", "aws configure, or set AWS_PROFILE"
             )
         s3, training, logs = (session.client(name) for name in ("s3", "sagemaker", "logs"))
-    return Service(s3, training, logs, str(session.region_name))
+    return Service(s3, training, logs, region)
 
 
 def region_of(region: str | None) -> str:

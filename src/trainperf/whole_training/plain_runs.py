@@ -10,7 +10,7 @@ from pathlib import Path
 from trainperf.model import Control, Finding, Outcome, Patch, Run, Trial
 from trainperf.patch.patch import Written
 from trainperf.run.caches import filled, private
-from trainperf.run.plain import Finished, run_to_its_end
+from trainperf.run.launch import Finished, run_to_its_end
 from trainperf.trial.budget import Clock, Say
 from trainperf.trial.legs.faults import how_ended
 from trainperf.trial.parity import Parity, judge_printed

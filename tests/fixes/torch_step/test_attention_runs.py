@@ -21,7 +21,7 @@ def masks(kind: str) -> Any:
     seen[1, ..., 4:] = 0
     rows = torch.ones(2, 1, 6, 6)
     rows[0, 0, 3] = 0
-    return {"seen": seen, "whole rows": rows}[kind]
+    return {"seen": seen, "whole rows": rows, "none": None}[kind]
 
 
 def computed(text: str, mask: str) -> list[Any]:
@@ -31,7 +31,8 @@ def computed(text: str, mask: str) -> list[Any]:
     for mode in (module.train, module.eval):
         mode()
         torch.manual_seed(3)
-        q, k, v = (torch.randn(2, 3, 6, 4, requires_grad=True) for _ in range(3))
+        shape = (2, 6, 4) if mask == "none" else (2, 3, 6, 4)
+        q, k, v = (torch.randn(shape, requires_grad=True) for _ in range(3))
         out = module(q, k, v, mask=masks(mask))
         weights = torch.randn(q.shape)
         if mask == "whole rows":  # of padding: what comes of it is not used

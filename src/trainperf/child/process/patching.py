@@ -70,7 +70,8 @@ def after(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any
 def around(guard: Guard | None, owner: Any, name: str) -> Callable[[F], F]:
     """Decorate what makes each call of `owner.name`: it is given the original and the arguments.
 
-    With a `guard`, not calls that trainperf makes.
+    With a `guard`, not calls that trainperf makes. What may be given keywords of the user's own
+    choice has parameters by place alone before them.
     """
 
     def decorate(act: F) -> F:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -68,7 +68,9 @@ class Bucket:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def sums(self) -> dict[str, Any]:
-        return asdict(self) | {"prefix": self.prefix or "", "keys": list(self.keys.items())}
+        # Copied at once each: other threads ask for further keys, and fail, meanwhile.
+        copies = {"keys": list(self.keys.items()), "errors": dict(self.errors)}
+        return vars(self) | copies | {"prefix": self.prefix or ""}
 
 
 class Counts:

@@ -133,7 +133,7 @@ def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
 
 def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
     @around(loops.process, module.Function, "__call__")
-    def call(original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(original: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if loops.depth or threading.get_ident() != loops.main:
             return original(function, *args, **kwargs)
         return loops.function_called(function, original, args, kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -316,6 +317,11 @@ class TorchLengthBatches(Fix):
         again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
         if again or module.loops(call):  # no trial shows what that costs, once for each epoch
             raise CannotRewrite("the loader is built again and again, and all lengths read anew")
+        texts = (
+            ast.unparse(node).lower() for node in module.nodes if isinstance(node, ast.Attribute)
+        )
+        if any(re.search(r"(load\w*|dl)\.batch_size$", text) for text in texts):
+            raise CannotRewrite("its batch_size is asked for, which it has no more")  # late, maybe
         places = {"batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "drop_last": 8}
         given = {name: _written(script, site, place, name) for name, place in places.items()}
         samples = script.argument(site, 0, "dataset")

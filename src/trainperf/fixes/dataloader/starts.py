@@ -310,6 +310,8 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
         handed = {value.id for value in each.given if isinstance(value, ast.Name)}
         if doubt and data is not None and handed & names_in(data):
             raise CannotRewrite(f"{each.text} is given the data, and may change them")
+    if isinstance(argument(call, "generator"), ast.Call):
+        raise CannotRewrite("each turn draws with a generator of its own")
     own = [*call.args, *(keyword.value for keyword in call.keywords)]
     own += [node for node in built if node is not call]
     if not all(repeats(module, node) for node in own):

@@ -265,7 +265,8 @@ def _fewer_steps(script: Script, fit: Site, times: int, *, own: bool) -> bool:
         script.replace_call(given, str(max(1, int(text) // times)))
         return False
     dataset = script.argument(fit, 0, "x")
-    read = names_in(ast.parse(text, mode="eval"))
+    module = script.linked(fit.file)
+    read = names_in(module.value(script.source(fit.file).expression(given)))
     if own or dataset is None or not read & names_in(ast.parse(script.expression(dataset))):
         script.replace_call(given, f"{_operand(text)} // {times}")
     return True

@@ -31,6 +31,7 @@ from trainperf.fixes.torch_step._step import (
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
+from trainperf.source.arguments import keyword
 from trainperf.source.iterations import stored
 from trainperf.source.scopes import FUNCTIONS
 from trainperf.source.statements import called, names_in
@@ -123,6 +124,8 @@ class TorchAutocast(Fix):
         data, (forward, *others) = finding.data, finding.where
         backward = others[0] if others else None
         for each in (script.copy(), script):  # what cannot all be done is not begun
+            if data["scaler"] and _switch_on(each, forward):
+                continue
             put_autocast(each, forward, backward, data["device"], data["dtype"])
             if data["scaler"]:
                 clip = others[1] if data["clip"] else None
@@ -203,6 +206,25 @@ def put_autocast(
         _wrap_to_loss(script, forward, backward, f"with {region}:")
     else:
         script.wrap_statements(forward, _returned(script, forward), f"with {region}:")
+
+
+def _switch_on(script: Script, forward: Site) -> bool:
+    """Turn on a region of float16 and the `GradScaler` that goes by the same condition, if any."""
+    region, calls = _region(script, forward), list(script.source(forward.file).module.nodes)
+    chosen = keyword(region, "enabled") if region is not None else None
+    if region is None or chosen is None or "bfloat16" in ast.unparse(region):
+        return False
+    text = ast.unparse(chosen)
+    scalers = [
+        call
+        for call in calls
+        if isinstance(call, ast.Call)
+        and called(call) == "GradScaler"
+        and any(ast.unparse(given) == text for given in call.keywords)
+    ]
+    for call in (region, *scalers) if scalers else ():
+        script.set_keyword(script.site_of(forward, call), "enabled", "True")
+    return bool(scalers)
 
 
 def _region(script: Script, forward: Site) -> ast.Call | None:

@@ -166,15 +166,36 @@ class TfPaddingBuckets(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Batch the arrays given to `fit` by length."""
-        site = finding.where[0]
-        if called(script.call(site)) != "fit":
-            raise CannotRewrite("which samples a bucket would hold is not seen in the source")
+        """Batch by length, in place of `padded_batch` or for the arrays given to `fit`."""
+        site, boundaries = finding.where[0], list(finding.data["boundaries"])
+        if called(script.call(site)) == "padded_batch":
+            _into_buckets(script, site, boundaries)
+            return
         fit = _fit_of_arrays(script, site)
         open_inputs(script, site)
         made = put_in(script, site.file, BY_LENGTH)
-        arrays = f"{fit.arrays}, {fit.batch_size}, {list(finding.data['boundaries'])}"
-        fit.give(script, site, f"{made}({arrays})", {})
+        fit.give(script, site, f"{made}({fit.arrays}, {fit.batch_size}, {boundaries})", {})
+
+
+def _into_buckets(script: Script, site: Site, boundaries: list[int]) -> None:
+    """Put `bucket_by_sequence_length` in place of `padded_batch`, with its other arguments.
+
+    The first part of an element is taken for the sequence: where it has no length, a trial fails.
+    """
+    call, tf = script.call(site), script.module_name(site.file, "tensorflow", site)
+    names = ("batch_size", "padded_shapes", "padding_values", "drop_remainder")
+    given = {name: argument(call, name, place) for place, name in enumerate(names)}
+    size = given.pop("batch_size")
+    if size is None or starred(call):
+        raise CannotRewrite("the batch size of padded_batch is not seen")
+    parts = [
+        f"lambda *element: {tf}.shape({tf}.nest.flatten(element)[0])[0]",
+        str(boundaries),
+        f"[{ast.unparse(size)}] * {len(boundaries) + 1}",
+        *(f"{name}={ast.unparse(value)}" for name, value in given.items() if value is not None),
+    ]
+    script.drop_call(site)
+    script.append_call(site, f".bucket_by_sequence_length({', '.join(parts)})")
 
 
 def _stages(evidence: Evidence) -> list[Stage]:

@@ -258,6 +258,10 @@ class TfRetracing(Fix):
             site, dtype = finding.where[number["site"]], number["dtype"]
             if dtype == "int32" and any(map(_as_floats, reckoned)):
                 dtype = "float32"
+            for node in reckoned if dtype == "int32" else ():
+                grows = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Pow)
+                if grows and _is_number(node, *_followed(function, number["parameter"])):
+                    raise CannotRewrite(f"{ast.unparse(node)} may not fit into an int32")  # late
             name = script.module_name(site.file, "tensorflow", site)
             template = f"{name}.constant({{}}, {name}.{dtype})"
             script.wrap_argument(site, number["argument"], template)

@@ -67,11 +67,15 @@ def operation(node: ast.AST) -> Operation | None:
 
 @dataclass(frozen=True)
 class Product:
-    """A product of two tensors; of an einsum, the dimensions of both and of the result."""
+    """A product of two tensors; of an einsum, the dimensions of both and of the result.
+
+    `flat` where its spelling tells that they have three dimensions.
+    """
 
     left: ast.expr
     right: ast.expr
     dimensions: tuple[str, ...] = ()
+    flat: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,15 +87,22 @@ class Operand:
 
 
 def product(node: ast.AST) -> Product | None:
-    """Read `a @ b`, `torch.matmul(a, b)`, an einsum; None for anything else."""
+    """Read `a @ b`, `torch.matmul(a, b)`, `a.bmm(b)`, an einsum; None for anything else."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return Product(node.left, node.right)
+        return Product(node.left, node.right, flat=_turned(node.right) == ["1", "2"])
     found = operation(node)
-    if found is None or found.name not in ("matmul", "einsum"):
+    if found is None or found.name not in ("matmul", "bmm", "einsum"):
         return None
     if found.name == "einsum":
         return _einsum(found)
-    return Product(found.of, found.args[0]) if found.args else None
+    return Product(found.of, found.args[0], flat=found.name == "bmm") if found.args else None
+
+
+def _turned(node: ast.expr) -> list[str]:
+    """The dimensions that `k.transpose(…)` exchanges, in order; none for anything else."""
+    found = operation(node)
+    turns = found is not None and found.name == "transpose"
+    return sorted(map(ast.unparse, found.args)) if found is not None and turns else []
 
 
 def _einsum(found: Operation) -> Product | None:
@@ -109,9 +120,7 @@ def query_and_key(found: Product) -> tuple[Operand, Operand]:
     left, right = found.left, found.right
     if not found.dimensions:
         turned = operation(right)
-        places = [ast.unparse(place) for place in turned.args] if turned is not None else []
-        pair = sorted(places) in (["-1", "-2"], ["2", "3"])
-        if turned is not None and turned.name == "transpose" and pair:
+        if turned is not None and _turned(right) in (["-1", "-2"], ["2", "3"], ["1", "2"]):
             return Operand(left), Operand(turned.of)
         return Operand(left), Operand(right, ".transpose(-2, -1)")
     one, other, scores = found.dimensions
@@ -163,6 +172,7 @@ class Chain:
     """
 
     product: Product
+    flat: bool
     steps: tuple[Step, ...] = ()
     soft: bool = False
     dropped: tuple[str, str] | None = None
@@ -221,7 +231,7 @@ class Reading:
         """
         made = product(node)
         if made is not None:
-            return Chain(made)
+            return Chain(made, made.flat or self._is_flat(made.left))
         if isinstance(node, ast.Name):
             return self._named(node.id, self.statement(node))
         kind = KINDS.get(type(node.op)) if isinstance(node, ast.BinOp) else None
@@ -289,9 +299,25 @@ class Reading:
         if chain is None:
             return None
         last = "" if dim is None else ast.unparse(dim)
-        if chain.soft or last not in ("-1", "3"):
+        if chain.soft or last not in ("-1", "2" if chain.flat else "3"):
             raise CannotRewrite("the softmax is not over the last dimension, as far as is seen")
         return replace(chain, soft=True)
+
+    def _is_flat(self, node: ast.expr) -> bool:
+        """Whether `x`, or a linear layer of it, has the dimensions of `B, T, C = x.shape`."""
+        layer = self._attribute(node.func) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(layer, ast.Call) and called(layer) == "Linear":
+            return self._is_flat(node.args[0])
+        if not isinstance(node, ast.Name):
+            return False
+        if (held := self._held(node)) is not None:
+            return self._is_flat(held)
+        shapes = (f"{node.id}.shape", f"{node.id}.size()")
+        return any(
+            isinstance(taken.targets[0], ast.Tuple) and len(taken.targets[0].elts) == 3
+            for taken in ast.walk(self.function)
+            if isinstance(taken, ast.Assign) and ast.unparse(taken.value) in shapes
+        )
 
     # ---------------------------------------------------------------------- what is held
 

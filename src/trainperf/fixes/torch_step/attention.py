@@ -180,7 +180,7 @@ def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) 
     typed = next((o.node for o in operands if isinstance(o.node, ast.Name)), operands[0].node)
     torch = script.module_name(site.file, "torch", site)
     mask = _mask(reading, chain.steps, f"{reading.text(typed)}.dtype", torch)
-    arguments = [_operand(reading, operand) for operand in operands]
+    arguments = [_operand(reading, operand, chain.flat) for operand in operands]
     arguments += [mask] if mask else []
     if chain.dropped is not None:
         probability, when = chain.dropped
@@ -190,7 +190,7 @@ def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) 
     if own is None or (own[1] or own[2]) not in [reading.text(o.node) for o in operands[:2]]:
         arguments.append(f"scale={scale}")
     head = f"{_functional(script, reading, site)}.scaled_dot_product_attention"
-    text = _written(reading, found, head, arguments)
+    text = _written(reading, found, head, arguments, ".squeeze(0)" if chain.flat else "")
     _check_names(reading, found, names_in(ast.parse(text)))
     starts = [source.span(statement)[0] for statement in set(chain.used)]
     script.remove_statements(
@@ -202,9 +202,10 @@ def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) 
     script.replace_call(source.site(found.product, site), text, brackets=True)
 
 
-def _operand(reading: Reading, operand: Operand) -> str:
+def _operand(reading: Reading, operand: Operand, flat: bool) -> str:
     text = reading.text(operand.node)
-    return f"{_in_brackets(text)}{operand.moved}" if operand.moved else text
+    moved = operand.moved + (".unsqueeze(0)" if flat else "")  # fused kernels want four dimensions
+    return f"{_in_brackets(text)}{moved}" if moved else text
 
 
 def _mask(reading: Reading, steps: tuple[Step, ...], dtype: str, torch: str) -> str:
@@ -256,17 +257,17 @@ def _functional(script: Script, reading: Reading, site: Site) -> str:
     return script.module_name(site.file, "torch", site) + ".nn.functional"
 
 
-def _written(reading: Reading, found: Attention, head: str, arguments: list[str]) -> str:
+def _written(reading: Reading, found: Attention, head: str, arguments: list[str], end: str) -> str:
     """The call on one line where that has room, else with a line for each argument."""
     source = reading.source
     start, stop = source.span(found.product)
-    text = f"{head}({', '.join(arguments)}){found.moved}"
+    text = f"{head}({', '.join(arguments)}){end}{found.moved}"
     if start - source.line_start(start) + len(text) + source.line_end(stop) - stop <= WIDTH:
         return text
     first = source.span(reading.statement(found.product))[0]
     margin = source.newline + source.text[source.line_start(first) : first]
     lines = "".join(f"{margin}    {argument}," for argument in arguments)
-    return f"{head}({lines}{margin}){found.moved}"
+    return f"{head}({lines}{margin}){end}{found.moved}"
 
 
 def _check_names(reading: Reading, found: Attention, kept: set[str]) -> None:

@@ -13,15 +13,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from trainperf.fixes.host._instance_types import instance_type, same_gpus
 from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
 from trainperf.samplers.levels import text as text_of
-
-T = TypeVar("T")
 
 DEADLINE_S = 1.0
 """Seconds after which what is not known by then is not waited for."""
@@ -56,7 +54,7 @@ Tell = Callable[[Instance, Price | None, str], None]
 _PRICES_REGION = "us-east-1"
 """Where the price list is served for all regions."""
 
-_FIELDS = ("sys_vendor", "board_vendor", "bios_vendor", "bios_version", "product_name")
+_FIELDS = ("sys_vendor", "bios_version", "product_name")
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def identify(root: Path, environment: Mapping[str, str]) -> tuple[Instance | Non
 
 def inquiry(root: Path) -> Inquiry:
     """Return the inquiry of this process about the machine below `root`; it asks but once."""
-    names = [name for name in os.environ if name.startswith(("AWS_", "SM_"))]
+    names = [name for name in os.environ if name.startswith("AWS_")]
     return _once(root, tuple(sorted((name, os.environ[name]) for name in names)))
 
 
@@ -185,34 +183,21 @@ def with_late_answers(machine: Machine, root: Path = Path("/")) -> Machine:
 def _training_instance(root: Path, environment: Mapping[str, str]) -> Instance | None:
     """Return the instance of the training job, None outside of one.
 
-    From `resourceconfig.json`, else from the variables of SageMaker's training toolkit.
-    None in its local mode, where the type is "local" or "local_gpu".
+    None in SageMaker's local mode, where the type is "local" or "local_gpu".
     """
-    told = _read(text_of(root / SAGEMAKER_CONFIG / "resourceconfig.json"), dict)
-    name, hosts = told.get("current_instance_type"), told.get("hosts")
-    source = "SageMaker's resourceconfig.json"
-    if not isinstance(name, str):
-        name, source = environment.get("SM_CURRENT_INSTANCE_TYPE"), "SM_CURRENT_INSTANCE_TYPE"
-    if not isinstance(hosts, list):
-        hosts = _read(environment.get("SM_HOSTS"), list)
-    if not name or not name.startswith("ml."):
+    try:
+        told = json.loads(text_of(root / SAGEMAKER_CONFIG / "resourceconfig.json") or "{}")
+        name, hosts = str(told["current_instance_type"]), len(told["hosts"])
+    except (ValueError, LookupError, TypeError):
         return None
-    return Instance(
-        "sagemaker", name, region=_region(environment), hosts=max(1, len(hosts)), source=source
-    )
+    if not name.startswith("ml."):
+        return None
+    source = "SageMaker's resourceconfig.json"
+    return Instance("sagemaker", name, region=_region(environment), hosts=hosts, source=source)
 
 
 def _region(environment: Mapping[str, str]) -> str | None:
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
-
-
-def _read(text: str | None, kind: type[T]) -> T:
-    """What some JSON holds, empty where that is another kind of value."""
-    try:
-        told = json.loads(text or "")
-    except ValueError:
-        return kind()
-    return told if isinstance(told, kind) else kind()
 
 
 def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> Metadata:
@@ -264,24 +249,14 @@ def firmware(root: Path = Path("/")) -> Firmware:
     """Read what the firmware says, below `root`.
 
     On Nitro the vendor is "Amazon EC2" and the product name the instance type; on Xen
-    the version of the BIOS ends in "amazon", or the hypervisor's UUID begins with "ec2"
-    (AWS, "Identify EC2 instances").
+    the version of the BIOS ends in "amazon" (AWS, "Identify EC2 instances").
     """
     folder = root / "sys/devices/virtual/dmi/id"
     told = {name: text_of(folder / name) or "" for name in _FIELDS}
-    identifiers = [
-        (text_of(root / "sys/hypervisor/uuid") or ""),
-        (text_of(folder / "product_uuid") or ""),
-    ]
-    if any(one.lower().startswith("ec2") for one in identifiers):
-        return Firmware(True, _type(told["product_name"]))
     if any("amazon" in text.lower() for text in told.values()):
-        return Firmware(True, _type(told["product_name"]))
+        name = told["product_name"]
+        return Firmware(True, name if _INSTANCE_TYPE.fullmatch(name) else "")
     return Firmware(False if any(told.values()) else None)
-
-
-def _type(text: str) -> str:
-    return text if _INSTANCE_TYPE.fullmatch(text) else ""
 
 
 # Prices of AWS's own list, asked through boto3 where credentials allow it, in that thread.

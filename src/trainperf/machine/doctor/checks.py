@@ -9,7 +9,7 @@ from typing import Literal
 
 from trainperf.model import Machine
 from trainperf.model.words import size
-from trainperf.samplers.nvml import NO_BINDING, NO_DRIVER, NO_GPU, NOT_LOADED
+from trainperf.samplers.nvml import NO_DRIVER, NO_GPU, NOT_LOADED
 
 MIB, GIB = 1024**2, 1024**3
 
@@ -80,8 +80,6 @@ def check_gpus(machine: Machine, on_the_bus: int) -> tuple[Check, ...]:
 def _no_gpu(machine: Machine, on_the_bus: int) -> Check:
     """Say why no GPU was checked: it is a problem only where there should be one."""
     reason = machine.gpu_reason
-    if reason.startswith(NO_BINDING):
-        return Check("GPU", "unknown", _sentence(reason), "pip install nvidia-ml-py")
     if on_the_bus:
         return Check(
             "GPU",

@@ -188,7 +188,9 @@ def check_instance(machine: Machine) -> tuple[Check, ...]:
     """Say which AWS instance this is, what it offers and what it costs."""
     instance = machine.instance
     if instance is None:
-        return _no_instance(machine.instance_reason)
+        reason = machine.instance_reason
+        text = f"{reason[:1].upper()}{reason[1:]}"
+        return (Check("AWS instance", "ok" if reason == NOT_AWS else "unknown", text),)
     where = instance.zone or instance.region or "region not known"
     source = f"told by {instance.source}" if instance.source else ""
     if instance.type is None:
@@ -196,13 +198,6 @@ def check_instance(machine: Machine) -> tuple[Check, ...]:
         return (Check("AWS instance", "unknown", text), *_price(machine))
     text = f"{instance.name}, {where}: {_offers(instance.type)}"
     return (_seen(machine, instance.type, text, source), *_price(machine))
-
-
-def _no_instance(reason: str) -> tuple[Check, ...]:
-    if not reason:  # it was not looked at
-        return ()
-    text = f"{reason[:1].upper()}{reason[1:]}"
-    return (Check("AWS instance", "ok" if reason.startswith(NOT_AWS) else "unknown", text),)
 
 
 def _seen(machine: Machine, kind: InstanceType, text: str, source: str) -> Check:

@@ -152,12 +152,9 @@ def _ask(framework: _Framework, timeout: float, python: str) -> Build | None:
     if told and told[0]["packages"] is None:
         return None
     for facts in told:
-        build = replace(build, **{name: _frozen(value) for name, value in facts.items()})
+        lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
+        build = replace(build, **(facts | lists))
     if len(told) > 1:
         return replace(build, messages=errors[-4000:])
     last = errors.strip().splitlines() or [f"exit status {status}"]
     return replace(build, failure=last[-1].strip())
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -57,8 +57,8 @@ class Probed:
     `reason` says why there is no cold rate.
     """
 
-    files: int = 0
-    bytes: int = 0
+    probed_files: int = 0
+    probed_bytes: int = 0
     cold_bytes_s: float | None = None
     cold_parallel_bytes_s: float | None = None
     warm_bytes_s: float | None = None
@@ -129,7 +129,7 @@ def probe(pieces: Sequence[Piece], seconds: float = PROBE_S) -> Probed:
     """Time the pieces cold, one by one and four at once, then warm; read-only.
 
     Each is dropped from the cache right before it is read, so that whenever this ends, what
-    was held is held again. A file system that hangs keeps whoever calls this: see `read_process`.
+    was held is held again. A file system that hangs keeps whoever calls this: see `reads`.
     """
     cache = _Cache()
     try:
@@ -155,8 +155,8 @@ def _timed(pieces: Sequence[Piece], seconds: float, cache: _Cache) -> Probed:
     warm = _warm(done, began + seconds)
     cold = [one for _, one in alone]
     return Probed(
-        files=len({piece.path for piece in done}),
-        bytes=sum(piece.length for piece in done),
+        probed_files=len({piece.path for piece in done}),
+        probed_bytes=sum(piece.length for piece in done),
         cold_bytes_s=_rate(cold),
         cold_parallel_bytes_s=rate,
         warm_bytes_s=_rate(warm),
@@ -207,7 +207,7 @@ def _together(
             continue
         began = time.monotonic()
         with ThreadPoolExecutor(PARALLEL) as readers:
-            total += sum(readers.map(_read_all, shares))
+            total += sum(readers.map(lambda share: sum(_read(p).bytes for p in share), shares))
         spent += time.monotonic() - began
         done += cold
     return done, total / spent if spent > 0 else None
@@ -223,10 +223,6 @@ def _turns(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
             turn = []
     if turn:
         yield turn
-
-
-def _read_all(pieces: Sequence[Piece]) -> int:
-    return sum(_read(piece).bytes for piece in pieces)
 
 
 def _warm(pieces: Sequence[Piece], until: float) -> list[Read]:
@@ -248,9 +244,11 @@ def sample(files: Sequence[tuple[str, int]]) -> list[Piece]:
 
     `files` are paths with their sizes in bytes. Of a large file, several pieces far apart.
     """
-    chosen = _spread([one for one in files if one[1] > 0], MOST_FILES)
+    chosen = [file for file in files if file[1] > 0]
     if not chosen:
         return []
+    if len(chosen) > MOST_FILES:
+        chosen = [chosen[index * len(chosen) // MOST_FILES] for index in range(MOST_FILES)]
     each = max(PIECE, MOST_BYTES // len(chosen))
     pieces: list[Piece] = []
     total = 0
@@ -263,18 +261,11 @@ def sample(files: Sequence[tuple[str, int]]) -> list[Piece]:
     return pieces
 
 
-def _spread(files: list[tuple[str, int]], most: int) -> list[tuple[str, int]]:
-    if len(files) <= most:
-        return files
-    return [files[index * len(files) // most] for index in range(most)]
-
-
 def _pieces(path: str, size: int, most: int) -> list[Piece]:
     if size <= PIECE:
         return [Piece(path, 0, size, True)]
     many = min(max(1, most // PIECE), size // PIECE)
-    page = PAGE
-    starts = [index * (size // many) // page * page for index in range(many)]
+    starts = [index * (size // many) // PAGE * PAGE for index in range(many)]
     return [Piece(path, start, PIECE, False) for start in starts]
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import pickle
+import signal
 import stat
+import subprocess
+import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO, Any
 
+import trainperf
 from trainperf.machine.storage import read_probe
 from trainperf.model import Event, InstanceType, Reads, Recording, Volume
 from trainperf.recording.machine.storage import VolumeKind
@@ -46,24 +55,12 @@ def mount_of(path: str, mounted: Sequence[Mount]) -> Mount | None:
     return best
 
 
-def volume_of(
-    mount: Mount,
-    mounted: Sequence[Mount] = (),
-    root: Path = Path("/"),
-    instance: InstanceType | None = None,
-) -> Volume:
-    """The volume behind a mount; of an overlay, the device of its upper layer if it is seen."""
+def volume_of(mount: Mount, root: Path, instance: InstanceType | None) -> Volume:
+    """The volume behind a mount."""
     kind = _kind(mount)
-    if kind == "overlay":
-        upper = next((o[9:] for o in mount.options if o.startswith("upperdir=")), "")
-        below = mount_of(upper, mounted) if upper else None
-        known = Path(root, upper.lstrip("/")).exists() if upper else False
-        if below is not None and known and _kind(below) != "overlay":
-            found = volume_of(below, mounted, root, instance)
-            return replace(found, mount=mount.point, filesystem="overlay")
-        return Volume(mount.point, kind, mount.filesystem)
     if kind:
-        return Volume(mount.point, kind, mount.filesystem, mount.source)
+        device = "" if kind == "overlay" else mount.source
+        return Volume(mount.point, kind, mount.filesystem, device)
     return _limited(_on_block_device(mount, root), instance)
 
 
@@ -143,7 +140,7 @@ class _Seen:
 
     sizes: dict[str, int] = field(default_factory=dict)
     there: list[tuple[str, int]] = field(default_factory=list)  # those not removed since
-    how: dict[str, int] = field(default_factory=dict)
+    how: Counter[str] = field(default_factory=Counter)
 
 
 PROBES_S = 6.0
@@ -188,7 +185,8 @@ def examined(
         return (), "no loop was timed that could have read files"
     names = dict(_names(events))
     if not names:
-        return (), _no_names(events)
+        unnamed = any(event["counted"] and event["read_bytes"] > 10**6 for event in events)
+        return (), NO_NAMES if unnamed else NO_FILES
     mounted = mounts(root)
     by_volume: dict[Volume, _Seen] = {}
     stated = 0
@@ -198,7 +196,7 @@ def examined(
         seen.sizes[path] = kept[path] if size is None else size
         if size is not None:
             seen.there.append((path, size))
-        seen.how[how] = seen.how.get(how, 0) + 1
+        seen.how[how] += 1
         stated += 1
     if not stated:
         return (), "the files that were read are not there any more, or cannot be seen from here"
@@ -212,25 +210,15 @@ def _timed(
     tell: Callable[[Found], None],
 ) -> Found:
     until = time.monotonic() + PROBES_S
-    later = read_probe.Probed(reason=NO_TIME)
-    found = {
-        volume: _reads(volume, seen, events, stated, later) for volume, seen in by_volume.items()
-    }
+    found = {volume: _reads(volume, seen, events, stated) for volume, seen in by_volume.items()}
     ordered = sorted(found, key=lambda volume: -found[volume].files)
     for volume in ordered:
         if time.monotonic() > until:
             break
         silent = replace(found[volume], reason=NO_ANSWER)
         tell((tuple(silent if one is volume else found[one] for one in ordered), ""))
-        timed = _probed(volume, by_volume[volume])
-        found[volume] = _reads(volume, by_volume[volume], events, stated, timed)
+        found[volume] = replace(found[volume], **vars(_probed(volume, by_volume[volume])))
     return tuple(found[one] for one in ordered), ""
-
-
-def _no_names(events: Sequence[Event]) -> str:
-    if any(event["counted"] and event["read_bytes"] > 10**6 for event in events):
-        return NO_NAMES
-    return NO_FILES
 
 
 def _names(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
@@ -264,7 +252,7 @@ def _on_volumes(
         if mount is not None and mount.filesystem in PSEUDO:
             continue
         if mount is not None and mount.point not in volumes:
-            volumes[mount.point] = volume_of(mount, mounted, root, instance)
+            volumes[mount.point] = volume_of(mount, root, instance)
         yield path, how, size, unknown if mount is None else volumes[mount.point]
 
 
@@ -276,13 +264,8 @@ def _size(path: str) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _reads(
-    volume: Volume,
-    seen: _Seen,
-    events: Sequence[Event],
-    stated: int,
-    timed: read_probe.Probed,
-) -> Reads:
+def _reads(volume: Volume, seen: _Seen, events: Sequence[Event], stated: int) -> Reads:
+    """What was read from a volume, not probed yet."""
     sizes = sorted(seen.sizes.values())
     share = len(sizes) / stated
     files = max(len(sizes), round(share * _files(events)))
@@ -294,19 +277,9 @@ def _reads(
         sizes=(_percentile(sizes, 0.1), _percentile(sizes, 0.5), _percentile(sizes, 0.9)),
         total_bytes=round(sum(sizes) * files / len(sizes)),
         examples=tuple(list(seen.sizes)[:EXAMPLES]),
-        seen_by=", ".join(sorted(seen.how, key=lambda how: -seen.how[how])),
-        cold_bytes_s=timed.cold_bytes_s,
-        warm_bytes_s=timed.warm_bytes_s,
-        open_s=timed.open_s,
-        probed_files=timed.files,
-        probed_bytes=timed.bytes,
-        reason=timed.reason,
+        seen_by=", ".join(how for how, _ in seen.how.most_common()),
+        reason=NO_TIME,
         at_least=any(event["at_least"] for event in events),
-        cold_file_s=timed.cold_file_s,
-        warm_file_s=timed.warm_file_s,
-        whole_files=timed.whole_files,
-        cold_parallel_bytes_s=timed.cold_parallel_bytes_s,
-        cached_share=timed.cached_share,
     )
 
 
@@ -334,3 +307,88 @@ def _probed(volume: Volume, seen: _Seen) -> read_probe.Probed:
 
 def _percentile(ordered: Sequence[int], share: float) -> int:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+# In a process of its own, which a file system may keep for ever. A thread would not do: who asks a
+# dead network share or a FUSE program that hangs cannot be killed before it answers, and a process
+# that has such a thread cannot end.
+
+DEADLINE_S = 15.0
+"""Seconds after which the process is left behind, killed: it ends when the kernel lets it."""
+
+POLL_S = 0.1
+
+_CODE = "from trainperf.machine.storage.reads import serve; serve()"
+
+_WHERE = str(Path(trainperf.__file__).parent.parent)
+
+
+def probe(
+    recording: Recording,
+    instance: InstanceType | None = None,
+    deadline_s: float = DEADLINE_S,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Found:
+    """Return what `examined` does, and come back within `deadline_s` in any case.
+
+    Of a volume that does not answer the sizes are known at most, and the reason is said.
+    `interrupted` says whether the user wants an end: then what is known so far is returned.
+    """
+    events = of_files(recording)
+    if not events:
+        return examined(events)
+    try:
+        process = subprocess.Popen(
+            # -P: a module of the user's in the current folder is not one of ours.
+            (sys.executable, "-P", "-c", f"import sys; sys.path.append({_WHERE!r}); {_CODE}"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError as error:
+        return (), f"the files could not be looked at: {error.strerror}"
+    told: list[Found] = []
+    thread = threading.Thread(
+        target=_talk, args=(process, (os.getpid(), events, instance), told), daemon=True
+    )
+    thread.start()
+    until = time.monotonic() + deadline_s
+    while thread.is_alive() and time.monotonic() < until and not interrupted():
+        thread.join(POLL_S)
+    late = thread.is_alive()
+    process.kill()
+    if not late:
+        process.wait()
+    if told:
+        return told[-1]
+    if late:
+        return (), "not looked at: interrupted" if interrupted() else NO_ANSWER
+    return (), "looking at the files failed"
+
+
+def _talk(process: subprocess.Popen[bytes], question: Any, told: list[Found]) -> None:
+    """Ask, and take what it tells, the latest last, until it ends."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with process.stdin as to:
+            pickle.dump(question, to)
+        while True:
+            told.append(pickle.load(process.stdout))
+    except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+        return
+
+
+def serve() -> None:
+    """Be that process: read the question from stdin, write what is known to stdout."""
+    parent, events, instance = pickle.load(sys.stdin.buffer)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    out: IO[bytes] = sys.stdout.buffer
+    if os.getppid() != parent:
+        os._exit(1)
+
+    def tell(found: Found) -> None:
+        pickle.dump(found, out)
+        out.flush()
+
+    tell(examined(events, instance=instance, tell=tell))

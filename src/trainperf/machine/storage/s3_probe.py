@@ -9,7 +9,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,6 @@ FIRST_BYTES = 5
 AT_ONCE = ((1, 2), (4, 4), (16, 16))
 """Concurrent requests, and how many are made in all."""
 
-LISTED = 16
 PIECE = 64 * 1024
 SHARE_S = 0.9
 """The share of the time that S3 is asked; the rest is for what does not stop at once."""
@@ -53,9 +52,6 @@ _TIMEOUTS = ("ReadTimeoutError", "ConnectTimeoutError", "TimeoutError")
 
 _USD_PER_REQUEST = 0.0004 / 1000
 """AWS's published price of a GET or HEAD of S3 Standard, us-east-1."""
-
-_USD_PER_LIST = 0.005 / 1000
-"""AWS's published price of a LIST of S3 Standard, us-east-1."""
 
 _USD_PER_BYTE_OUT = 0.09 / 1e9
 """AWS's published price of transfer to the internet, us-east-1, first 10 TB of a month: what
@@ -131,16 +127,17 @@ def _bounded(one: Objects, env: Mapping[str, str], region: str | None, limits: L
     thread.start()
     thread.join(limits.seconds)
     same = found.region is not None and found.region == region
-    cost = usd(budget.requests, budget.lists, budget.bytes, same)
-    return _told(one, found, budget, 0.0 if _own_store(env, one.endpoint) else cost)
+    cost = budget.requests * _USD_PER_REQUEST + (0 if same else budget.bytes * _USD_PER_BYTE_OUT)
+    aws = "amazonaws.com" in (_endpoint(env, one.endpoint) or "amazonaws.com")
+    return _told(one, found, budget, cost if aws else 0.0)  # another store has other prices
 
 
 def _ask(one: Objects, env: Mapping[str, str], budget: Budget, found: _Found) -> None:
     s3 = _client(env, one.endpoint, budget)
     found.region = _region(s3, one.bucket, found)
-    keys = [key for key, _ in one.keys] or _listed(s3, one, found)
+    keys = [key for key, _ in one.keys]
     if not keys:
-        found.reason = found.reason or "no object is known to ask for"
+        found.reason = "no object is known to ask for"
         return
     for turn in range(FIRST_BYTES):
         key = keys[turn % len(keys)]
@@ -149,8 +146,6 @@ def _ask(one: Objects, env: Mapping[str, str], budget: Budget, found: _Found) ->
             response = s3.get_object(Bucket=one.bucket, Key=key, Range="bytes=0-0")
             with response["Body"] as body:  # closed: all of it may come, whatever was asked for
                 budget.got(len(body.read(PIECE)))
-        except Spent:
-            raise
         except Exception as error:
             _note(found, error)
             continue
@@ -173,27 +168,12 @@ def _region(s3: Any, bucket: str, found: _Found) -> str | None:
     """The bucket's region, from the headers of any answer about it; None if not said."""
     try:
         answer = s3.head_bucket(Bucket=bucket)
-    except Spent:
-        raise
     except Exception as error:
         answer = getattr(error, "response", None) or {}
         _note(found, error)
     headers = (answer.get("ResponseMetadata") or {}).get("HTTPHeaders") or {}
     region = answer.get("BucketRegion") or headers.get("x-amz-bucket-region")
     return str(region) if region else None
-
-
-def _listed(s3: Any, one: Objects, found: _Found) -> list[str]:
-    try:
-        page = s3.list_objects_v2(Bucket=one.bucket, Prefix=one.prefix, MaxKeys=LISTED)
-    except Spent:
-        raise
-    except Exception as error:
-        _note(found, error)
-        return []
-    listed = [each for each in page.get("Contents", ()) if each.get("Size")]
-    found.sizes.update({str(each["Key"]): int(each["Size"]) for each in listed})
-    return [str(each["Key"]) for each in listed]
 
 
 def _throughput(
@@ -309,16 +289,8 @@ def _client(env: Mapping[str, str], endpoint: str, budget: Budget) -> Any:
         # Its name alone: what a credential_process wrote to stderr may stand in the text.
         raise NoClient(f"no S3 client: {type(error).__name__}") from None
 
-    def count(request: Any, **more: Any) -> None:
-        budget.ask(str(more.get("event_name", "")).rpartition(".")[2])
-
-    made.meta.events.register_first("before-send.s3", count)
+    made.meta.events.register_first("before-send.s3", lambda **_: budget.ask())
     return made
-
-
-def _own_store(env: Mapping[str, str], endpoint: str) -> bool:
-    """Whether requests go to a store that is not AWS's: its prices do not hold there."""
-    return "amazonaws.com" not in (_endpoint(env, endpoint) or "amazonaws.com")
 
 
 def _endpoint(env: Mapping[str, str], endpoint: str) -> str | None:
@@ -340,27 +312,24 @@ def _name_of(error: BaseException) -> str:
 class Budget:
     """Counts requests and bytes, from any thread, against the limits."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.requests = 0
-        self.lists = 0
         self.bytes = 0
-        self._clock = clock
-        self._until = clock() + limits.seconds
+        self._until = time.monotonic() + limits.seconds
         self._lock = threading.Lock()
 
     @property
     def left_s(self) -> float:
         """Seconds left, 0 at least."""
-        return max(0.0, self._until - self._clock())
+        return max(0.0, self._until - time.monotonic())
 
-    def ask(self, operation: str = "") -> None:
+    def ask(self) -> None:
         """Take a request out of the budget, each attempt by itself; raises `Spent`."""
         with self._lock:
             if self.requests >= self.limits.requests or self.left_s <= 0:
                 raise Spent
             self.requests += 1
-            self.lists += operation.startswith("ListObjects")
 
     def got(self, many: int) -> None:
         """Count bytes that came; raises `Spent` once there are too many, or time is up."""
@@ -368,9 +337,3 @@ class Budget:
             self.bytes += many
             if self.bytes >= self.limits.bytes or self.left_s <= 0:
                 raise Spent
-
-
-def usd(requests: int, lists: int, many_bytes: int, same_region: bool) -> float:
-    """The highest cost of requests and bytes, US dollars, by the published prices above."""
-    out = 0.0 if same_region else many_bytes * _USD_PER_BYTE_OUT
-    return (requests - lists) * _USD_PER_REQUEST + lists * _USD_PER_LIST + out

@@ -20,8 +20,7 @@ from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
 from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import records
-from trainperf.ranks.merge.job import Found, Job, read_job
-from trainperf.ranks.merge.ranks import DAMAGED, Ranks, damaged, read_ranks
+from trainperf.ranks.merge.ranks import DAMAGED, Found, Job, Ranks, damaged, read_job, read_ranks
 from trainperf.ranks.records import RankRecord
 from trainperf.report.assemble.diagnosis import without_loop
 
@@ -79,7 +78,8 @@ def _joined(
     recording = _of_the_job(recording, ranks.failed)
     machine = one.record.machine or inspect_machine()
     request = Request(recording.run, folder, ignore, trials=False)
-    notes = tuple(dict.fromkeys(_notes(job, ranks)))
+    members = [member.record for member in job.members]
+    notes = (*job.notes, *ranks.notes, *differing(members))
     try:
         evidence = read(recording, machine, tuple(ranks.by_rank.values()))
         if evidence.unread and strict:  # another rank's record may be whole
@@ -90,7 +90,9 @@ def _joined(
     else:
         if evidence.parallel_ is None:  # the ranks do not know of each other
             notes = (*_missing(ranks), *notes)
-        evidence = _named(evidence, ranks)
+        else:
+            named = replace(evidence.parallel_, expected=ranks.size, absent=ranks.absent)
+            evidence = replace(evidence, parallel_=named)
         diagnosis = first_verdict(request, recording, evidence)
         diagnosis = replace(diagnosis, trying=Trials("none", reason=NOT_TRIED))
         if not _is_here(one.record):
@@ -118,29 +120,15 @@ def _of_the_job(recording: Recording, failed: tuple[Found, Recording] | None) ->
     )
 
 
-def _named(evidence: Evidence, ranks: Ranks) -> Evidence:
-    if evidence.parallel_ is None:
-        return evidence
-    parallel = replace(evidence.parallel_, expected=ranks.size, absent=ranks.absent)
-    return replace(evidence, parallel_=parallel)
-
-
 def _missing(ranks: Ranks) -> Iterator[str]:
     if ranks.absent:
         yield f"{ranks_in_words(ranks.absent)} of {ranks.size} left no record"
     by_reason: dict[str, list[int]] = {}
     for rank in ranks.by_rank.values():
-        if rank.ended == "measured":
-            continue
-        by_reason.setdefault(rank.ended, []).append(rank.rank)
+        if rank.ended != "measured":
+            by_reason.setdefault(rank.ended, []).append(rank.rank)
     for why, which in by_reason.items():
         yield f"{ranks_in_words(which)}: {why}"
-
-
-def _notes(job: Job, ranks: Ranks) -> Iterator[str]:
-    yield from job.notes
-    yield from ranks.notes
-    yield from differing([one.record for one in job.members])
 
 
 def _is_here(record: RankRecord) -> bool:
@@ -163,7 +151,10 @@ def differing(records: Sequence[RankRecord]) -> Iterator[str]:
     for groups, text in (
         (_groups(records, _script), "ran another {what} than {first}: the figures are of both"),
         (_groups(records, _frameworks), "had {what}, {first} {other}"),
-        (_groups(records, _trainperf), "ran under {what}, {first} under {other}"),
+        (
+            _groups(records, lambda record: f"trainperf {record.trainperf_version}"),
+            "ran under {what}, {first} under {other}",
+        ),
     ):
         (other, first), *rest = groups
         for what, ranks in rest:
@@ -190,7 +181,3 @@ def _script(record: RankRecord) -> str:
 
 def _frameworks(record: RankRecord) -> str:
     return ", ".join(f"{name} {version}" for name, version in sorted(record.frameworks.items()))
-
-
-def _trainperf(record: RankRecord) -> str:
-    return f"trainperf {record.trainperf_version}"

@@ -115,10 +115,6 @@ def _told(values: Sequence[Value], name: str, ran: RecordedCall) -> list[Origin 
     option = max((one for each in values for one in each.options), key=len, default="")
     now = ran.arguments.get(name)
     found: list[Origin | LeftOut] = [each for each in known(values) if _had(each, name, ran)]
-    if not found and len(values) == 1 and name in ran.arguments:
-        (only,) = values
-        if isinstance(only, Unknown) and only.node is not None:
-            return [Origin(*only.node, now, only.options)]
     if not found and option and type(now) is not bool:
         raise Elsewhere(f"{option} sets {name}: change it in the command", option)
     if not found and known(values) == list(values):

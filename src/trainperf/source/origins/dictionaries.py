@@ -195,11 +195,6 @@ class _Run:
             for each in call.args:
                 states = merged(states, self.trace.objects(self.file, each))
             return given(self.trace, self.file, call.keywords, states)
-        if called == "setdefault" and len(call.args) == 2:
-            name = literal(call.args[0])
-            kept = [each for each in states if name and name[0] in each.entries]
-            rest = [each for each in states if each not in kept]
-            return (*kept, *self._set(rest, *call.args))
         return opened(states, f"{called} changes it") if called in METHODS else states
 
     def _set(

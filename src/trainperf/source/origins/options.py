@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from trainperf.source.arguments import keyword
 from trainperf.source.module import Module
@@ -12,7 +11,6 @@ from trainperf.source.origins.values import (
     Origin,
     Unknown,
     Value,
-    asks_the_machine,
     literal,
 )
 from trainperf.source.statements import last_name
@@ -36,23 +34,11 @@ def parsed(files: tuple[Module, ...]) -> Contents | None:
                 opened = Unknown("an option's name is worked out")
             else:
                 entries[name] = (*entries.get(name, ()), _option(file, call, name))
-        for call in file.methods("set_defaults"):
-            _set_defaults(file, call, entries)
-            if any(each.arg is None for each in call.keywords):
-                opened = Unknown("the options' defaults are set from elsewhere", derived=True)
+        if any(file.methods("set_defaults")):
+            opened = Unknown("the options' defaults are set from elsewhere", derived=True)
     if opened is not None:  # any of them may be what that is
         entries = {name: (*values, opened) for name, values in entries.items()}
     return Contents({**entries}, opened) if added else None
-
-
-def _set_defaults(file: Module, call: ast.Call, entries: dict[str, tuple[Value, ...]]) -> None:
-    for each in call.keywords:
-        if each.arg is not None:
-            found = literal(each.value)
-            value: Value = Unknown(f"{each.arg} is worked out")
-            if found is not None:
-                value = Origin(file, each.value, found[0], (f"--{each.arg}",))
-            entries[each.arg] = (*entries.get(each.arg, ()), value)
 
 
 def _destination(call: ast.Call) -> str | None:
@@ -86,9 +72,6 @@ def _option(file: Module, call: ast.Call, name: str) -> Value:
     action, converts = how.get("action"), how.get("type")
     default, choices = how.get("default"), how.get("choices")
     if isinstance(action, ast.Constant):
-        off = default is None or literal(default) == (False,)
-        if action.value == "store_true" and off:
-            return Origin(file, action, False, names, flag=call)
         if action.value != "store":
             return no
     elif action is not None and last_name(action) != "BooleanOptionalAction":
@@ -97,8 +80,7 @@ def _option(file: Module, call: ast.Call, name: str) -> Value:
         return no
     found = literal(default)
     if found is None:
-        own = asks_the_machine(file, default) and choices is None
-        return replace(no, node=(file, default)) if own else no
+        return no
     if converts is not None and last_name(converts) not in CONVERTS and type(found[0]) is not bool:
         return no
     if isinstance(found[0], str) and converts is not None and last_name(converts) != "str":
@@ -114,24 +96,3 @@ def _list(node: ast.expr) -> tuple[object, ...] | None:
         return tuple(ast.literal_eval(node))
     except (ValueError, TypeError, SyntaxError):
         return None
-
-
-def of_click(
-    file: Module, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str
-) -> Value | None:
-    """Return the option of `click` that gives a function its parameter; None if none does."""
-    for each in function.decorator_list:
-        if not isinstance(each, ast.Call) or last_name(each.func) != "option":
-            continue
-        names = _names(each) or ()
-        bare = [one for one in names if not one.startswith("-")]
-        makes = bare or [max(names, key=len, default="").lstrip("-").partition("/")[0]]
-        if makes[0].replace("-", "_") != name:
-            continue
-        default = keyword(each, "default")
-        found = literal(default.value) if default is not None else None
-        if default is None or found is None or keyword(each, "callback") is not None:
-            return Unknown(f"the option of {name} has no plain default", options=names)
-        options = tuple(one for one in names if one.startswith("-"))
-        return Origin(file, default.value, found[0], options)
-    return None

@@ -10,9 +10,9 @@ from trainperf.source.arguments import written
 from trainperf.source.module import Module
 from trainperf.source.origins import dictionaries
 from trainperf.source.origins.classes import held
-from trainperf.source.origins.options import of_click, parsed
+from trainperf.source.origins.options import parsed
 from trainperf.source.origins.project import Project, Tracing
-from trainperf.source.origins.values import Contents, Node, Origin, Unknown, Value, by_option
+from trainperf.source.origins.values import Contents, Node, Origin, Unknown, Value
 from trainperf.source.scopes import Function
 
 
@@ -75,14 +75,9 @@ def passed(trace: Tracing, file: Module, parameter: ast.arg) -> list[Node | Valu
         return [Unknown(f"{parameter.arg} is worked out")]
     if any(name.endswith("hydra.main") for name in file.decorators(function)):
         return [Unknown("Hydra reads it from its configuration", elsewhere=True)]
-    option = of_click(file, function, parameter.arg)
-    if option is not None:
-        return [option]
     default = _default(function, parameter)
     calls = callers(trace.project, file, function)
     if not calls:
-        if default is not None and _handed_over(file, function):
-            return [*by_option(trace.values(file, default), parameter.arg)]
         return [Unknown(f"nothing in these files calls {function.name}")]
     found: list[Node | Value] = []
     for at, call in calls:
@@ -151,12 +146,3 @@ def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
 def _function(file: Module, parameter: ast.arg) -> Function | None:
     function = file.function(parameter)
     return None if isinstance(function, ast.Lambda) else function
-
-
-def _handed_over(file: Module, function: Function) -> bool:
-    """Whether a library calls a function with the options of the command: `fire.Fire(main)`."""
-    for call in file.methods("Fire", "run", "command"):
-        if any(isinstance(each, ast.Name) and each.id == function.name for each in call.args):
-            return True
-    names = file.decorators(function)
-    return any(name.endswith((".command", ".callback")) for name in names)

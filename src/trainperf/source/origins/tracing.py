@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -20,8 +18,6 @@ from trainperf.source.origins.values import (
     Origin,
     Unknown,
     Value,
-    asks_the_machine,
-    by_option,
     literal,
     unknown,
 )
@@ -39,9 +35,6 @@ OF_FILES = ("safe_load", "load", "full_load", "loads", "from_file", "from_yaml",
 BAGS = ("SimpleNamespace", "Namespace", "EasyDict", "AttrDict", "ConfigDict", "Munch", "Box",
         "edict", "dotdict", "OmegaConf.create", "create", "dict")  # fmt: skip
 """Makers of an object from the keywords, or the dictionary, that they are given."""
-
-OF_CLASSES = ("cli", "structured", "parse", "parse_args_into_dataclasses")
-"""Makers of a dataclass's object from the command line: `tyro`, `simple_parsing`, …"""
 
 
 class Tracer:
@@ -88,19 +81,14 @@ class Tracer:
                 yield Unknown(f"{name} is worked out", derived=derived)
 
     def _unpacked(self, file: Module, name: str, node: ast.Assign) -> Unknown | Node:
-        """Return what a function gives a name that takes up a part of what it returns."""
+        """Return what `args, rest = parser.parse_known_args()` gives a name."""
         (target, *_), call = node.targets, node.value
         if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple | ast.List):
             return Unknown(f"{name} is worked out")
         place = [last_name(each) for each in target.elts].index(name)
         if last_name(call.func) == "parse_known_args" and place == 0:
             return file, call
-        found = file.defined(call.func)
-        last = found[1].body[-1] if found is not None else None
-        parts = last.value if isinstance(last, ast.Return) else None
-        if found is None or not isinstance(parts, ast.Tuple) or len(parts.elts) <= place:
-            return Unknown(f"{name} is worked out")
-        return found[0], parts.elts[place]
+        return Unknown(f"{name} is worked out")
 
     def _imported(self, file: Module, origin: str, name: str) -> Iterator[Given]:
         bound = self.project.bound(origin, file.path)
@@ -137,7 +125,9 @@ class Tracer:
         if ENVIRONMENT.search(ast.unparse(node)):
             return (Unknown(f"{ast.unparse(node)} reads the environment", elsewhere=True),)
         if isinstance(node, ast.IfExp):
-            return [value for branch in _branches(node) for value in self.values(file, branch)]
+            return [
+                value for branch in (node.body, node.orelse) for value in self.values(file, branch)
+            ]
         if isinstance(node, ast.Name):
             return [value for each in self.bindings(file, node) for value in self.given(each)]
         if isinstance(node, ast.Attribute):
@@ -153,8 +143,7 @@ class Tracer:
                 return self._entry(file, node.func.value, node.args[0], default)
             if called == "getattr" and len(node.args) in (2, 3):
                 return self._entry(file, node.args[0], node.args[1], (*node.args, None)[2])
-        own = (file, node) if asks_the_machine(file, node) else None
-        return (Unknown(f"it is worked out: {ast.unparse(node)}", node=own),)
+        return (Unknown(f"it is worked out: {ast.unparse(node)}"),)
 
     def given(self, bound: Given) -> Sequence[Value]:
         """Return all that something may be that is bound so."""
@@ -316,8 +305,6 @@ class Tracer:
         if called in PARSES:
             options = parsed((file,)) or parsed(tuple(self.project.holding("add_argument")))
             return [options or Contents(open=Unknown("the options are added elsewhere"))]
-        if called in OF_CLASSES and call.args:
-            return [self._of_command(each) for each in self.objects(file, call.args[0])]
         if called in OF_FILES or "yaml" in ast.unparse(call.func):
             reason = f"it is read from a file by {ast.unparse(call.func)}"
             return [Contents(open=Unknown(reason, elsewhere=True))]
@@ -335,24 +322,6 @@ class Tracer:
             if file.function(each) is node:
                 found += self.objects(file, each.value)
         return found or [Contents(open=Unknown("a function returns nothing"))]
-
-    def _of_command(self, held: Contents) -> Contents:
-        """Give the fields of a dataclass the options by which a command sets them."""
-        names = held.entries
-        return replace(held, entries={n: by_option(self.of_entry(held, n), n) for n in names})
-
-
-def _branches(node: ast.IfExp) -> tuple[ast.expr, ...]:
-    """Return the branches of a choice that may have run: not those of another system."""
-    test = node.test
-    asked = ast.unparse(test)
-    if isinstance(test, ast.Compare) and re.search(r"platform|os\.name", asked):
-        other = {"win32", "nt", "Windows"} - {sys.platform, os.name}
-        values = [literal(each) for each in test.comparators]
-        if len(values) == 1 and values[0] is not None and values[0][0] in other:
-            here = isinstance(test.ops[0], ast.NotEq)
-            return (node.body,) if here else (node.orelse,)
-    return node.body, node.orelse
 
 
 def _lacks(name: str) -> Unknown:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from trainperf.source.module import Module
-
-OF_MACHINE = ("os", "multiprocessing", "psutil", "torch")
-"""Modules that tell of the machine: `os.cpu_count()`."""
 
 TYPES = (int, bool, float, str, type(None))
 """Of what literals are followed: those that can be compared with what the run had."""
@@ -23,9 +19,8 @@ class Origin:
     """A literal that an argument may have its value from.
 
     `options` are the names by which the command line may choose another (`--workers`, `-j`);
-    `choices` are all values the option takes, None for any; `flag` is the call that adds an
-    option which is only ever turned on. `caller` says that the literal is what a caller of a
-    function passes: every caller has its own.
+    `choices` are all values the option takes, None for any. `caller` says that the literal is
+    what a caller of a function passes: every caller has its own.
     """
 
     file: Module
@@ -33,7 +28,6 @@ class Origin:
     value: object
     options: tuple[str, ...] = ()
     choices: tuple[object, ...] | None = None
-    flag: ast.Call | None = None
     caller: bool = False
 
 
@@ -43,14 +37,12 @@ class Unknown:
 
     `derived` says that it is worked out from what the name held before. `elsewhere` says that
     it stands in a file that is no source, where it is to be changed.
-    `node` is an expression that asks nothing but the machine, and may give way to a literal.
     """
 
     reason: str
     derived: bool = False
     elsewhere: bool = False
     options: tuple[str, ...] = ()
-    node: Node | None = None
 
 
 Value = Origin | Unknown
@@ -95,21 +87,3 @@ def unknown(reason: str) -> tuple[Unknown, ...]:
 def known(values: Sequence[Value]) -> list[Origin]:
     """Those of the values that are literals."""
     return [each for each in values if isinstance(each, Origin)]
-
-
-def by_option(values: Sequence[Value], name: str) -> tuple[Value, ...]:
-    """Give values the options by which a command chooses another, as libraries call them."""
-    options = (f"--{name}", f"--{name.replace('_', '-')}")
-    return tuple(
-        replace(each, options=options) if isinstance(each, Origin) else each for each in values
-    )
-
-
-def asks_the_machine(file: Module, node: ast.expr) -> bool:
-    """Whether an expression hangs on nothing but the machine: `max(1, os.cpu_count() // 2)`."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name):
-            name = file.name(each) or ""
-            if not hasattr(builtins, name) and name.partition(".")[0] not in OF_MACHINE:
-                return False
-    return True

@@ -130,7 +130,7 @@ class Ddps:
     def _forward(self, original: Any) -> Any:
         loops, grad = self._loops, sys.modules["torch"].is_grad_enabled
 
-        def forward(ddp: Any, *inputs: Any, **kwargs: Any) -> Any:
+        def forward(ddp: Any, /, *inputs: Any, **kwargs: Any) -> Any:
             if loops.passive():
                 return original(ddp, *inputs, **kwargs)
             watched = self._watched.get(id(ddp))

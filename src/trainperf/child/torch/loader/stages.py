@@ -362,7 +362,7 @@ class Accesses:
             for owner, last in replaced:
                 undo(owner, last)
 
-    def _call(self, module: str, name: str, original: Any, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, module: str, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Make and time a call; not one within another, or of what is no name of a file."""
         given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
         named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others

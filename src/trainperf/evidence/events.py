@@ -182,14 +182,14 @@ def loops(events: tuple[Event, ...]) -> Iterator[Observed]:
 def _no_loop(recording: Recording) -> NoLoop:
     events = [event for process in recording.events.values() for event in process]
     kinds = {event["e"] for event in events}
-    if "hello" not in kinds:
+    lost = next((event["lost"] for event in events if event.get("lost")), None)
+    if lost is None and "hello" not in kinds:
         return NoLoop(
             "no Python process reported back",
             "python -I, -E and -S ignore PYTHONPATH, as does a launcher that resets it; "
             "run without them",
             ("no process loaded the observer",),
         )
-    lost = next((event["lost"] for event in events if event.get("lost")), None)
     others = list(dict.fromkeys(_unsupported(events)))
     if lost is not None:
         why = f"what was recorded could not be kept ({lost})"

@@ -131,7 +131,7 @@ def test_a_job_is_merged_whatever_one_rank_left(job: Path, name: str, data: st.D
         file.write_text(json.dumps(put(value, at, data.draw(values))))
         merged = merge(job)
         assert merged.evidence.parallel_ is not None
-        assert 0 in [one.rank for one in merged.evidence.parallel.ranks]
+        assert 0 in [one.rank for one in merged.evidence.parallel_.processes]
     except TrainperfError as error:
         refused(error)
     finally:

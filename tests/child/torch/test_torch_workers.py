@@ -79,4 +79,4 @@ def test_threads_that_compute_in_a_worker_are_counted():
 
     loader = DataLoader(Curves(torch.arange(4)), num_workers=1, worker_init_fn=many_threads)
     _, threads = loaders.first_batch(loader, time.monotonic() + 20)
-    assert threads == 4
+    assert threads in (4, 5)  # the one that hands batches over may compute as long

@@ -151,9 +151,8 @@ class Line:
         """
         calls = self.operators or 0.0
         if self.kind == "graph":
-            loops = self.loop is not None or LOOPS_IN_GRAPH.search(self.text)
-            many = calls >= MANY_IN_GRAPH and (loops or not self.in_model)
-            return bool(many) and self.of("graph") <= CALL_S * calls
+            own = self.loop or not self.in_model or LOOPS_IN_GRAPH.search(self.text)
+            return bool(own) and calls >= MANY_IN_GRAPH and self.of("graph") <= CALL_S * calls
         small = self.elements is not None and self.elements <= SMALL
         many = MANY_IN_MODEL if self.in_model and not self.loop_text else MANY
         return small and calls >= many and self.of("operators") <= CALL_S * calls

@@ -214,6 +214,6 @@ def test_a_step_that_another_experiment_shortens_is_not_called_healthy() -> None
     answer = after(HEALTHY, (buckets,), changed)
     assert (answer.healthy, answer.bottleneck) == (False, "model")
     assert answer.text == (
-        "Model-bound: Title of tf_padding_buckets. Changed, it trained 1.81× (1.72 to 1.90) as fast, "
-        "as another experiment."
+        "Model-bound: Title of tf_padding_buckets. Changed, it trained 1.81× (1.72 to 1.90) "
+        "as fast, as another experiment."
     )

@@ -40,7 +40,7 @@ def verdict_after(
         and (found := _in_another_experiment(findings, came, now.utilization)) is not None
     ):
         return found
-    if open_ or now.healthy or "tried on the script" in now.text:
+    if open_ or "tried on the script" in now.text:
         return now
     text = f"{now.text.rstrip('.')}{tried(trials)}."
     return Verdict(now.bottleneck, text, now.utilization, grade=now.grade)
@@ -106,9 +106,8 @@ def _in_another_experiment(
         if trial is None or trial.outcome is not Outcome.CHANGES or trial.speedup is None:
             continue
         figure = measured(trial.speedup, trial.low, trial.high)
-        text = f"{SIDES[finding.category]}: {finding.title}. Changed, it trained "
-        text += f"{figure} as fast, as another experiment."
-        return Verdict(side_of(finding), text, utilization)
+        text = f"{SIDES[finding.category]}: {finding.title}. Changed, it trained {figure} as fast, "
+        return Verdict(side_of(finding), f"{text}as another experiment.", utilization)
     return None
 
 

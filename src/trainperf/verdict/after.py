@@ -35,11 +35,8 @@ def verdict_after(
         return _kept(verdict(evidence, findings), first, best, evidence)
     open_ = tuple(one for one in findings if not _rejected(came.get(one.id)))
     now = verdict(evidence, open_, trials)
-    if (
-        now.healthy
-        and (found := _in_another_experiment(findings, came, now.utilization)) is not None
-    ):
-        return found
+    if now.healthy:
+        return _in_another_experiment(findings, came, now.utilization) or now
     if open_ or "tried on the script" in now.text:
         return now
     text = f"{now.text.rstrip('.')}{tried(trials)}."

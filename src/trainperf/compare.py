@@ -138,9 +138,7 @@ def _results(of: Diagnosis) -> dict[str, Values]:
         least = (of.step_s or 0.0) / between.seconds  # less than a step is never a change
         found["between epochs"] = Figure("s", between.seconds, max(2 * UNKNOWN, least))
     stages = {
-        f"{stage.op} {stage.function.name if stage.function else ''}": known(
-            stage.seconds_per_step_
-        )
+        f"{stage.op} {stage.function.name if stage.function else ''}": stage.seconds_per_step_
         for stage in known(evidence.stages_) or ()
     }
     split = None if torch is None else known(torch.split_)

@@ -61,7 +61,7 @@ def save_recording(recording: Recording, path: Path) -> None:
     they raise `TrainperfError`, as in `save`.
     """
     saved = _SavedRecording(FORMAT_VERSION, recording)
-    _write(path, _plain(saved, _null_in_events))
+    _write(path, _cleaned(saved, _null_in_events))
 
 
 def load_recording(path: Path) -> Recording:
@@ -71,9 +71,7 @@ def load_recording(path: Path) -> Recording:
 
 def save_value(value: object, path: Path) -> None:
     """Write a value with a `format_version` as JSON: whole, or not at all; errors as in `save`."""
-    from trainperf.model.encoding import encoded
-
-    _write(path, _plain(encoded(value), _refuse))
+    _write(path, plain(value, _refuse))
 
 
 def resolve_run(path: Path) -> Path:
@@ -115,8 +113,17 @@ def _null_in_events(value: float, field: str) -> None:
         _refuse(value, field)
 
 
-def _plain(value: object, not_finite: Callable[[float, str], None]) -> Any:
-    """Return what JSON can hold; numbers that are not finite go through `not_finite`."""
+def plain(value: object, not_finite: Callable[[float, str], None]) -> Any:
+    """Return a value of the model as JSON can hold it.
+
+    Numbers that are not finite are None, after `not_finite` was told of them and their field.
+    """
+    from trainperf.model.encoding import encoded
+
+    return _cleaned(encoded(value), not_finite)
+
+
+def _cleaned(value: object, not_finite: Callable[[float, str], None]) -> Any:
 
     def clean(node: Any, field: str) -> Any:
         if isinstance(node, dict):

@@ -119,14 +119,6 @@ def test_other_modules_keep_their_own_name():
     assert script.module_name(FILE, "keras.mixed_precision") == "keras.mixed_precision"
 
 
-def test_the_methods_of_a_class_are_found_from_one_of_them():
-    text = "class A:\n    def f(self): pass\n    def g(self): pass\n\ndef h(): pass\n"
-    script, _ = script_of(text)
-    assert script.definition(Site(FILE, 2)).name == "f"
-    assert list(script.methods(Site(FILE, 2))) == ["f", "g"]
-    assert script.methods(Site(FILE, 5)) == {}
-
-
 @pytest.mark.parametrize(
     ("text", "name"),
     [

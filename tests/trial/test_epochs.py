@@ -152,7 +152,7 @@ def test_several_ranks_are_tried_in_short_slices_only():
 
 @pytest.mark.parametrize(("step_s", "count"), [(0.001, 15), (0.01, 2), (0.015, 1), (2.0, 1)])
 def test_a_slice_is_at_least_so_long_and_holds_whole_epochs(step_s, count):
-    assert epochs_of_slice(EPOCH, step_s, 0.3) == count
+    assert epochs_of_slice(EPOCH, step_s) == count
 
 
 def test_where_a_call_makes_a_whole_epoch_each_is_one_wherever_its_opening_was_counted():

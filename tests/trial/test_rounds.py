@@ -1,5 +1,6 @@
 """What is put together and when; the input first, where steps wait for it."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,10 +54,11 @@ class AllGoTogether:
         return Candidate(tuple(ids), replace(RUN, seed=len(ids)), Equivalence.EXACT, None, 0)
 
 
-def ahead(*planned):
+def ahead(*planned, free=math.inf):
     costs = Costs(5.0, 0.1, epoch_s=None, cores=2, slots=8)
     chosen = tuple(one.candidate for one in planned)
-    return Ahead(Engine(), SimpleNamespace(chosen=chosen, changes=AllGoTogether(), costs=costs))
+    planned = SimpleNamespace(chosen=chosen, changes=AllGoTogether(), costs=costs)
+    return Ahead(Engine(), planned, free)
 
 
 def test_what_pays_alone_is_put_together_the_best_first():
@@ -93,13 +95,21 @@ def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
 
     three, four = of_input("workers", 2.26, "3"), of_input("workers", 2.0, "4")
     prefetch, model = of_input("prefetch", 1.0).candidate, alone("fused", 1.0).candidate
-    plan = ahead(three, four)
-    asked = [four.candidate, prefetch, model, replace(prefetch, fixes=("other",), hope=4.0)]
-    asked.append(replace(prefetch, fixes=("unknown",), most=None))
-    reason = "workers (3) gives all that a faster input can"
-    assert plan.look([three], asked).needless == {"workers (4)": reason, "prefetch": reason}
+    plan = ahead(three, four, free=2.3)
+    asked = [four.candidate, prefetch, model, replace(prefetch, fixes=("unknown",), most=None)]
+    needless = {
+        "workers (4)": "workers (3) gives as much as it could",
+        "prefetch": "workers (3) gives all that a faster input can",
+    }
+    assert plan.look([three], asked).needless == needless
     assert plan.look([four], asked).needless == {}
     assert plan.look([], asked).needless == {}
+
+
+def test_what_gives_less_alone_is_tried_while_the_input_could_still_be_faster():
+    cache = alone("cache", 3.2, input=True, most=7.0, hope=7.0)
+    parallel = alone("parallel", 1.0, input=True, most=1.8, hope=1.8).candidate
+    assert ahead(cache, free=7.0).look([cache], [parallel]).needless == {}
 
 
 FINDINGS = {
@@ -155,7 +165,15 @@ def in_two(monkeypatch):
         monkeypatch.setattr(rounds, "plan", on_top)
         free = Freed("free", tuple(FINDINGS.values())) if freed else None
         subject = Subject(
-            None, SimpleNamespace(length_=None), (), None, "", Path(), 0.0, 600.0, freed=free
+            None,
+            SimpleNamespace(length_=None, known_utilization=None),
+            (),
+            None,
+            "",
+            Path(),
+            0.0,
+            600.0,
+            freed=free,
         )
         with machine.queue(monkeypatch) as queue:
             return in_rounds(

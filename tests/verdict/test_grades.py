@@ -206,3 +206,14 @@ def test_a_small_repair_on_another_side_does_not_answer_for_what_a_step_loses() 
 
 def test_a_change_that_failed_is_not_said_to_be_no_faster() -> None:
     assert tried((trial("torch_item_work", Outcome.FAILED),)) == ""
+
+
+def test_a_step_that_another_experiment_shortens_is_not_called_healthy() -> None:
+    buckets = replace(finding("tf_padding_buckets", 2.2), equivalence=Equivalence.SEMANTICS)
+    changed = trial("tf_padding_buckets", Outcome.CHANGES, 1.81)
+    answer = after(HEALTHY, (buckets,), changed)
+    assert (answer.healthy, answer.bottleneck) == (False, "model")
+    assert answer.text == (
+        "Model-bound: Title of tf_padding_buckets. Changed, it trained 1.81× (1.72 to 1.90) "
+        "as fast, as another experiment."
+    )

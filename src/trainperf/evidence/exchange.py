@@ -57,14 +57,14 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
 
 
 def linked(job: Parallel | None, link: Link | None, machine: Machine) -> Parallel | None:
-    """Return the job with what its exchange goes over, where that is not known yet.
+    """Return the job with what its exchange goes over.
 
     On one host `link`, if it goes from GPU to GPU: gloo, MPI and TensorFlow's RING take gradients
     of GPUs through the host's memory. Over hosts the instance's network: what one rank can send is
     its part of what AWS states for the host, as the ranks of a host share it. A job on instances
     of several types has the figure of the one that reports.
     """
-    if job is None or job.exchange is None or job.exchange.link is not None:
+    if job is None or job.exchange is None:
         return job
     kind = None if machine.instance is None else machine.instance.type
     if job.hosts < 2:

@@ -79,12 +79,11 @@ class SetArgument:
 class SetFlag:
     """A line for the whole process, after the imports of a file: `torch.backends.… = True`.
 
-    `module` is what the line begins with. Where the file names one of `unless`, the user has set
-    it himself.
+    The line begins with the name of a module. Where the file names one of `unless`, the user has
+    set it himself.
     """
 
     line: str
-    module: str
     unless: tuple[str, ...] = ()
 
     def make(self, script: Script, finding: Finding) -> None:
@@ -94,9 +93,8 @@ class SetFlag:
         for name in self.unless:
             if name in text:
                 raise CannotRewrite(f"the file sets {name} itself")
-        module = script.module_name(file, self.module)
-        line = self.line.removeprefix(self.module)
-        script.insert_after_imports(file, f"{module}{line.format_map(finding.data)}")
+        module, _, rest = self.line.partition(".")
+        script.insert_after_imports(file, f"{script.module_name(file, module)}.{rest}")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from trainperf.model.facts import (
     ChangingNumber,
     Device,
     Framework,
-    FrozenBase,
     FunctionCost,
     LayerFacts,
     Loop,
@@ -73,7 +72,7 @@ from trainperf.model.timing import (
     StartUp,
     Times,
 )
-from trainperf.model.torch.loader import Access, ItemLength, Loader
+from trainperf.model.torch.loader import ItemLength, Loader
 from trainperf.model.torch.step import (
     Evaluation,
     LogCall,

@@ -27,6 +27,9 @@ has so many, each with work of its own."""
 MANY_IN_GRAPH = 200
 """The same of a compiled graph, whose layers have dozens of operators each."""
 
+LOOPS_IN_GRAPH = re.compile(r"\b(map_fn|scan|foldl|foldr|while_loop)\(")
+"""Functions of TensorFlow that call the user's for each element."""
+
 CALL_S = 100e-6
 """Seconds that a call of an operator from Python takes at most, on a slow core; 5 to 20 µs is
 usual. Where calls take longer than that on average they do work."""
@@ -141,10 +144,15 @@ class Line:
 
     @property
     def makes_small_calls(self) -> bool:
-        """Whether it calls many operators in a step whose work is smaller than a call costs."""
+        """Whether it calls many operators in a step whose work is smaller than a call costs.
+
+        In a graph a model's line without a loop builds a layer, which loops by itself, as a
+        recurrent one does: what it calls is the library's.
+        """
         calls = self.operators or 0.0
         if self.kind == "graph":
-            return calls >= MANY_IN_GRAPH and self.of("graph") <= CALL_S * calls
+            own = self.loop or not self.in_model or LOOPS_IN_GRAPH.search(self.text)
+            return bool(own) and calls >= MANY_IN_GRAPH and self.of("graph") <= CALL_S * calls
         small = self.elements is not None and self.elements <= SMALL
         many = MANY_IN_MODEL if self.in_model and not self.loop_text else MANY
         return small and calls >= many and self.of("operators") <= CALL_S * calls

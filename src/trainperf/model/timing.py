@@ -40,7 +40,7 @@ class Measure:
 class Times:
     """The three times of one step: as it is, with free input, and input alone.
 
-    Reading one that was not taken raises `NotMeasured`. `host_s` is the part of a
+    Reading one that was not taken raises `NotMeasured`. `host_` is the part of a
     resident step spent outside the step function: callbacks, Python, logging.
     `waiting_noise` is half the interval of what a step loses against the resident one, as
     a share of the step, from blocks that were neighbours in time; None where fewer than

@@ -128,15 +128,6 @@ class Editing:
         """Return the function whose head is at `site`, to be read and never changed."""
         return self._file(site.file).source.function(site)
 
-    def methods(self, site: Site) -> dict[str, Function]:
-        """Return the functions of the class that the one at `site` stands in, by name."""
-        source = self._file(site.file).source
-        own = source.function(site)
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.ClassDef) and own in node.body:
-                return {each.name: each for each in node.body if isinstance(each, Function)}
-        return {}
-
     def around(self, site: Site) -> tuple[ast.stmt, ...]:
         """Return the statements around `site`, outermost first, to be read and never changed."""
         return tuple(node for node, _ in self._file(site.file).source.around(site))

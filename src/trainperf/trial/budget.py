@@ -98,7 +98,7 @@ class Costs:
     def slice_s(self) -> float:
         """Seconds of a slice, with its first step."""
         if self.epoch is not None:
-            count = epochs_of_slice(self.epoch, self.step_s, SLICE_S)
+            count = epochs_of_slice(self.epoch, self.step_s)
             return (count * self.epoch.seconds + self.step_s) * 1.1
         steps = slice_steps(self.step_s) + min(1, settle_steps(self.step_s, self.settles))
         return max(SLICE_S, steps * self.step_s) * 1.1

@@ -157,7 +157,7 @@ def take(
     if epoch is not None:
         # several steps a call, or several batches' samples a step: the last turn may hold less
         turns = replace(epoch, steps=max(1, math.ceil(epoch.steps / max(leg.work_per_step, 1.0))))
-        steps = turns.steps * epochs_of_slice(turns, step_s, SLICE_S)
+        steps = turns.steps * epochs_of_slice(turns, step_s)
     settle = settle_steps(step_s, leg.settles or epoch is not None)
     holds = words.STEPS_ONLY if epoch is None else words.WHOLE
     holds = words.AS_WRITTEN if epoch is not None and epoch.written else holds
@@ -174,9 +174,9 @@ def take(
     raise LegFailed(found)
 
 
-def epochs_of_slice(epoch: Epoch, step_s: float, slice_s: float) -> int:
-    """How many whole epochs make a slice of at least `slice_s`, of steps of `step_s` seconds."""
-    return max(1, math.ceil(slice_s / max(epoch.steps * step_s, 1e-6)))
+def epochs_of_slice(epoch: Epoch, step_s: float) -> int:
+    """How many whole epochs make a slice long enough, of steps of `step_s` seconds."""
+    return max(1, math.ceil(SLICE_S / max(epoch.steps * step_s, 1e-6)))
 
 
 def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:

@@ -92,11 +92,13 @@ def in_rounds(
     length = subject.evidence.length_
     steps = length.steps if isinstance(length, Length) else None
     of_input = [one for one in planned.chosen if one.input and not one.apart]
+    utilization = subject.evidence.known_utilization
+    free = 1 / utilization if utilization else math.inf
     if subject.freed is None or not of_input:
-        return _round(engine, planned, clock, late, steps)
+        return _round(engine, planned, clock, late, steps, free)
     first = [one for one in planned.chosen if one in of_input or one is planned.chosen[0]]
     others = [one for one in planned.chosen if one not in first]
-    came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps)
+    came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps, free)
     kept = came.stacked.fixes
     if not kept:
         rest = replace(planned, chosen=tuple(others))
@@ -136,12 +138,14 @@ def _round(
     clock: Clock,
     late: Callable[[], str],
     steps: int | None,
+    free: float = math.inf,
 ) -> Came:
     """Try what is planned, each alone, and put together what pays.
 
-    The training has so many `steps`, None if not known. Raises `LegFailed`.
+    The training has so many `steps`, None if not known; with free input a step is so many times as
+    fast. Raises `LegFailed`.
     """
-    costs, ahead = planned.costs, Ahead(engine, planned)
+    costs, ahead = planned.costs, Ahead(engine, planned, free)
     assert costs is not None
     measured = engine.compare(planned.chosen, clock, ahead.look)
     joined = [one for one in measured if one.candidate.pairs and not one.late]
@@ -199,11 +203,13 @@ def _partners(sorted_out: SortedOut) -> list[str]:
 class Ahead:
     """Puts winners together while others are still tried, and keeps time for what comes after.
 
-    What is measured then takes the place of the last stacks.
+    What is measured then takes the place of the last stacks. A step with `free` input is so many
+    times as fast: no changes of the input give more together.
     """
 
     engine: Queue
     planned: Plan
+    free: float = math.inf
 
     def look(self, measured: Sequence[Measured], candidates: Sequence[Candidate]) -> Rest:
         """Keep time to measure the winners together, where they are not, and once more.
@@ -226,16 +232,15 @@ class Ahead:
         stacks = max(0, len(sorted_out.winners) - known) + len(_partners(sorted_out))
         keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
         enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
-        needless = {
-            one.name: f"{best.name} gives all that a faster input can"
-            for one in candidates
-            if best.candidate.input
-            and one.input
-            and one.most is not None
-            and one.epoch is None
-            and one.holds == best.holds
-            and one.hope < enough
-        }
+        needless = {}
+        for one in candidates if best.candidate.input else ():
+            if not one.input or one.most is None or one.epoch or one.holds != best.holds:
+                continue
+            if one.fixes == best.candidate.fixes:
+                if one.hope < enough:
+                    needless[one.name] = f"{best.name} gives as much as it could"
+            elif self.free < enough:
+                needless[one.name] = f"{best.name} gives all that a faster input can"
         return Rest(keep_s, self._together(sorted_out, alone), needless)
 
     def _together(self, sorted_out: SortedOut, alone: Sequence[Measured]) -> Sequence[Candidate]:

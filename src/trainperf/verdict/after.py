@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainperf.fixes.common.words import ms
 from trainperf.model import Evidence, Finding, Measure, Outcome, Trial, Trials, Verdict, by_fix
@@ -35,7 +35,9 @@ def verdict_after(
         return _kept(verdict(evidence, findings), first, best, evidence)
     open_ = tuple(one for one in findings if not _rejected(came.get(one.id)))
     now = verdict(evidence, open_, trials)
-    if open_ or now.healthy or "tried on the script" in now.text:
+    if now.healthy:
+        return _in_another_experiment(findings, came, now.utilization) or now
+    if open_ or "tried on the script" in now.text:
         return now
     text = f"{now.text.rstrip('.')}{tried(trials)}."
     return Verdict(now.bottleneck, text, now.utilization, grade=now.grade)
@@ -87,6 +89,23 @@ def _kept(before: Verdict, first: Finding, best: Trial, evidence: Evidence) -> V
         return Verdict(before.bottleneck, f"{before.text} {first.title}.{gave}", before.utilization)
     text = f"{SIDES[first.category]}: {first.title}.{gave}"
     return Verdict(side, text, before.utilization)
+
+
+def _in_another_experiment(
+    findings: Sequence[Finding], came: Mapping[str, Trial], utilization: float | None
+) -> Verdict | None:
+    """The verdict where all that is faster makes another experiment of the script; else None.
+
+    A step that such a change shortens is not healthy: it could be shorter, if its user agrees.
+    """
+    for finding in findings:
+        trial = came.get(finding.id)
+        if trial is None or trial.outcome is not Outcome.CHANGES or trial.speedup is None:
+            continue
+        figure = measured(trial.speedup, trial.low, trial.high)
+        text = f"{SIDES[finding.category]}: {finding.title}. Changed, it trained {figure} as fast, "
+        return Verdict(side_of(finding), f"{text}as another experiment.", utilization)
+    return None
 
 
 def _repaired(best: Trial, evidence: Evidence) -> str:

@@ -130,7 +130,6 @@ class TorchMatmulPrecision(Fix):
     framework = "torch"
     edit = SetFlag(
         'torch.set_float32_matmul_precision("high")',
-        "torch",
         unless=("set_float32_matmul_precision", "allow_tf32", "fp32_precision"),
     )
 

@@ -190,8 +190,8 @@ FEWEST, MOST = 8, 128
 not divide Keras's last call goes beyond it (`range(0, steps_per_epoch, steps_per_execution)` in its
 `epoch_iterator.py`), and whatever comes with each epoch comes some steps later."""
 
-STARTED_WITHIN_S = 0.005
-"""The most that handing a batch to the compiled step and starting it takes, Keras's callbacks and
+STARTED_WITHIN_S = 0.002
+"""The most that handing a batch to the compiled step and starting it took, Keras's callbacks and
 bookkeeping apart: 0.5 to 2 ms with Keras 3.15 on two cores."""
 
 DOES_SOMETHING_S = 5e-6

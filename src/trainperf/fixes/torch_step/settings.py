@@ -151,7 +151,7 @@ class TorchCudnnBenchmark(Fix):
     probed_by = "cudnn_benchmark"
     equivalence = Equivalence.NUMERICS
     framework = "torch"
-    edit = SetFlag("torch.backends.cudnn.benchmark = True", "torch", unless=("cudnn.benchmark",))
+    edit = SetFlag("torch.backends.cudnn.benchmark = True", unless=("cudnn.benchmark",))
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether what the pass gives is what the step gives."""
@@ -333,7 +333,7 @@ class TorchFlushDenormal(Fix):
     usual = 2.0
     equivalence = Equivalence.NUMERICS
     framework = "torch"
-    edit = SetFlag("torch.set_flush_denormal(True)", "torch", unless=("set_flush_denormal",))
+    edit = SetFlag("torch.set_flush_denormal(True)", unless=("set_flush_denormal",))
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find denormal numbers in what a step computes with on a CPU."""

@@ -23,10 +23,9 @@ TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneTy
 _POSITIVE = ("bound", "speedup", "low", "high", "interaction", "cores")
 _SHARES = ("utilization",)
 _NOT_NEGATIVE = (
-    *("seconds", "seconds_per_step", "samples_per_s", "share", "steps", "line", "noise"),
-    *("pairs", "legs", "floor", "loss_band", "break_even_steps", "calls", "kernels"),
-    *("allocated_peak", "reserved_peak", "total", "retries", "ooms"),
-    *("expected", "replicas", "hosts", "bytes", "break_even_batch", "efficiency", "devices"),
+    *("seconds", "seconds_per_step", "share", "steps", "line", "pairs", "legs", "floor"),
+    *("loss_band", "break_even_steps", "calls", "kernels", "expected", "replicas", "hosts"),
+    *("bytes", "break_even_batch", "efficiency", "devices"),
 )
 
 

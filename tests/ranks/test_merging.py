@@ -28,7 +28,7 @@ def events(rank, size, host="a", shift=0.0, **times):
         {"e": "import", "name": "torch", "version": "2.13.0"},
     ]
     if rank is not None:
-        launcher = {"launcher": "torchrun", "local_rank": 0, "local_world_size": 1}
+        launcher = {"launcher": "torchrun", "local_rank": 0}
         said.append({"e": "rank", "rank": rank, "world_size": size, "host": host, **launcher})
     said += [{**FIT, "kind": "iterator", "framework": "torch"}]
     for number in range(3):

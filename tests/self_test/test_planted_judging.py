@@ -8,12 +8,13 @@ from trainperf.self_test.judging import (
     BUSY,
     Figure,
     SelfTest,
+    neighbours,
     nothing_kept,
     nothing_to_gain,
 )
 
 
-def figure(measured: float | None, others: float = 0.0, reason: str = "") -> Figure:
+def figure(measured: float | None, others: float | None = 0.0, reason: str = "") -> Figure:
     return Figure("a step", "s", 0.050, measured, 0.03, others, "plain run", reason)
 
 
@@ -39,6 +40,13 @@ def test_beside_busy_neighbours_a_figure_outside_its_band_says_nothing() -> None
     assert "others kept 0.4 cores busy" in busy.check().text
     assert result(busy, figure(0.050)).holds is None
     assert figure(0.0505, others=BUSY + 0.1).status == "ok"
+
+
+def test_what_others_took_is_no_number_where_it_is_not_told() -> None:
+    assert neighbours(0.0, []).text == "others took 0.0 cores at most"
+    assert neighbours(None, []).text == "what others took of the cores is not told here"
+    assert neighbours(None, ["GPU 0"]).status == "warning"
+    assert figure(0.080, others=None).status == "problem"
 
 
 def test_what_time_was_missing_for_is_unknown_and_what_failed_is_a_problem() -> None:

@@ -28,6 +28,7 @@ from trainperf.self_test.judging import (
     Figure,
     SelfTest,
     kept_of,
+    neighbours,
     nothing_kept,
     nothing_to_gain,
 )
@@ -78,7 +79,7 @@ def self_test(
             ("starvation", test.starved),
             ("A/A", test.same),
         ):
-            test.others = max(test.others, busy_cores(LOOK_S) or 0.0)
+            test.others.append(busy_cores(LOOK_S))
             try:
                 experiment()
             except (TrainperfError, LegFailed) as error:
@@ -89,12 +90,13 @@ def self_test(
 
 @dataclass
 class _Test:
-    """The experiments, and what came of them; `others` are the cores that others kept busy."""
+    """The experiments, and what came of them; `others` are the cores that others kept busy, at
+    each look, None where that is not told."""
 
     bed: Bed
     say: Say
     until: float
-    others: float = 0.0
+    others: list[float | None] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
@@ -156,23 +158,20 @@ class _Test:
         """The figures and checks of all experiments."""
         seen = [one for one in self.diagnoses.values() if one.loop is not None]
         uses = [use for one in seen for use in one.evidence.use if use.phase == "real"]
-        others = max([self.others, *(use.others_cores or 0.0 for use in uses)])
+        looks = [*self.others, *(use.others_cores for use in uses)]
+        others = max((cores for cores in looks if cores is not None), default=None)
         machine = next((one.evidence.machine for one in self.diagnoses.values()), None)
         shared = [
             f"GPU {gpu.index}"
             for gpu in (machine.gpus if machine is not None and self.bed.gpu else ())
             if gpu.other_processes and (gpu.busy_before or 0.0) > STEP
         ]
-        neighbours = Check("neighbours", "ok", f"others took {others:.1f} cores at most")
-        if shared:
-            text = f"others use {', '.join(shared)}"
-            neighbours = Check("neighbours", "warning", text, "try without them")
         return SelfTest(
             self.bed.plants.name,
             self.bed.version,
             self.bed.gpu or "the CPU",
             tuple(replace(figure, others=others) for figure in self.figures),
-            (*self.checks, neighbours),
+            (*self.checks, neighbours(others, shared)),
             took,
             {name: kept_of(one) for name, one in self.diagnoses.items()},
         )

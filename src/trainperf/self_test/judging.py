@@ -40,8 +40,8 @@ class Figure:
     """One number that is known, and what trainperf measured of it.
 
     `expected` comes `from_` a plain run, or is planted. `measured` may lie off by the share
-    `allowed`. `others` are the cores that other programs kept busy meanwhile. `reason` says why
-    nothing was measured.
+    `allowed`. `others` are the cores that other programs kept busy meanwhile, None where that is
+    not told. `reason` says why nothing was measured.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Figure:
     expected: float
     measured: float | None
     allowed: float
-    others: float = 0.0
+    others: float | None = None
     from_: str = ""
     reason: str = ""
 
@@ -65,7 +65,7 @@ class Figure:
             return "problem" if self.reason else "unknown"
         if abs(self.off) <= self.allowed:
             return "ok"
-        return "unknown" if self.others > BUSY else "problem"
+        return "unknown" if (self.others or 0.0) > BUSY else "problem"
 
     def check(self) -> Check:
         """It as a line of the report."""
@@ -119,6 +119,15 @@ class SelfTest:
             f"The measuring does not hold here, {on}. Please report it, "
             "with the file that --json FILE writes."
         )
+
+
+def neighbours(others: float | None, shared: list[str]) -> Check:
+    """What other programs took: so many cores, None where that is not told, or a GPU of these."""
+    if shared:
+        return Check("neighbours", "warning", f"others use {', '.join(shared)}", "try without them")
+    if others is None:
+        return Check("neighbours", "ok", "what others took of the cores is not told here")
+    return Check("neighbours", "ok", f"others took {others:.1f} cores at most")
 
 
 def nothing_to_gain(found: list[str], kept: list[str]) -> Check:

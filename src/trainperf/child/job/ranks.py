@@ -202,20 +202,19 @@ def find(
 
 
 LAUNCHERS = (
-    ("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
     (
         "mpirun",
         "OMPI_COMM_WORLD_SIZE",
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
         "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
     ),
-    ("mpirun", "PMI_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""),
-    ("", "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    ("mpirun", "PMI_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    ("", "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
 )
-"""Launcher, the variable only it sets, and where rank and size stand: of all, of the host."""
+"""Launcher, the variable only it sets, and where rank, size and the rank on the host stand."""
 NO_TASK = 0xFFFFFFF0
 """Slurm numbers batch scripts and shells from here on: these are no ranks (slurm.h)."""
 
@@ -232,18 +231,10 @@ def _announced() -> dict[str, Any] | None:
             if not step.isdigit() or int(step) >= NO_TASK:
                 continue
             values[1] = environ.get("SLURM_STEP_NUM_TASKS") or values[1]
-        rank, size, local, local_size = (
-            int(one) if one.lstrip("-").isdigit() else None for one in values
-        )
+        rank, size, local = (int(one) if one.lstrip("-").isdigit() else None for one in values)
         if rank is None or size is None or size < 2:
             continue
-        return {
-            "rank": rank,
-            "world_size": size,
-            "local_rank": local,
-            "local_world_size": local_size,
-            "launcher": launcher,
-        }
+        return {"rank": rank, "world_size": size, "local_rank": local, "launcher": launcher}
     if "TF_CONFIG" in environ:
         try:
             several = len(json.loads(environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1

@@ -141,14 +141,6 @@ class Exchange:
                 self._reductions.append(made)
 
 
-def own_graphs(function: Any) -> int:
-    """How many graphs of a `tf.function` were traced while the exchange was off."""
-    cache = getattr(function, "_function_cache", None)
-    keys = [context.context for context, _ in list(getattr(cache, "_primary", ()))]
-    parts = [getattr(key, "xla_context_id", None) for key in keys]
-    return sum(isinstance(part, tuple) and part[0] == _MARK for part in parts)
-
-
 def _own(value: Any) -> Any:
     """Each replica's own part, as a value that is the same on all of them."""
     from tensorflow.python.distribute import distribute_utils, values

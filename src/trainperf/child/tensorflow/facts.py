@@ -15,7 +15,6 @@ from ..process import frames
 from ..process.process import Attempt
 from . import batches as tf_batches
 from . import models, strategies
-from .exchange import own_graphs
 from .retraces import users_function
 
 if TYPE_CHECKING:
@@ -246,7 +245,6 @@ def record_step_function(driver: Driver) -> None:
             compiled=not eagerly,
             where=frames.definition(code) if users else None,
             jit=bool(getattr(function, "_jit_compile", None)),
-            traces=int(function.experimental_get_tracing_count()) - own_graphs(function),
             signatures=signatures,
         )
     if not loops.marked and loops.tape.frame is not None and driver.kind != "fit":

@@ -98,26 +98,25 @@ def _model(driver: Driver, model: Any) -> dict[str, Any]:
         ),
         "compute_layers": dict(Counter(type(layer).__name__ for layer in layers)),
         "recurrent": [_recurrent(driver, layer) for layer in layers if _is_recurrent(layer)],
-        "jit_blocking": [
-            layer.name for layer in layers if getattr(layer, "supports_jit", True) is False
-        ],
         "compile_where": compiled,
         "frozen": frozen(model) if compiled and backend() == "tensorflow" else None,
     }
     if compiled and not facts["jit"]:
-        facts["jit_blocker"] = _jit_blocker(model, given, facts)
+        facts["jit_blocker"] = _jit_blocker(model, given, facts["run_eagerly"])
     return facts
 
 
-def _jit_blocker(model: Any, given: dict[str, Any], facts: dict[str, Any]) -> str:
+def _jit_blocker(model: Any, given: dict[str, Any], eagerly: bool) -> str:
     """Which clause of Keras's `_resolve_auto_jit_compile` turned XLA off (Keras 3.15.1)."""
     requested = given.get("jit_compile", "auto")
     if requested is False:
         return "jit_compile=False was given to compile()"
-    if facts["run_eagerly"]:
+    if eagerly:
         return "run_eagerly is on"
-    if facts["jit_blocking"]:
-        return "these layers do not support XLA: " + ", ".join(facts["jit_blocking"][:5])
+    layers = _layers(model)
+    blocking = [layer.name for layer in layers if getattr(layer, "supports_jit", True) is False]
+    if blocking:
+        return "these layers do not support XLA: " + ", ".join(blocking[:5])
     if backend() != "tensorflow":
         return 'jit_compile="auto" leaves torch.compile off' if backend() == "torch" else ""
     import tensorflow as tf

@@ -120,7 +120,6 @@ def world(strategies: Strategies) -> dict[str, Any] | None:
         }
         if len(hosts) == size:
             place["local_rank"] = hosts[:rank].count(hosts[rank])
-            place["local_world_size"] = hosts.count(hosts[rank])
         return place
     return None
 

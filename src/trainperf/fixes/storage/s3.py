@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.fixes.common.words import MB, ms, percent
+from trainperf.fixes.common.words import MB, ms
 from trainperf.model import Equivalence, Evidence, Objects, StorageWait
 from trainperf.model.words import decimal_size as size
 
@@ -133,55 +133,4 @@ class S3OtherRegion(EnvironmentFix):
             f"aws s3 mb s3://NEW-BUCKET --region {instance.region}\n"
             f"aws s3 sync s3://{bucket}/{objects.prefix} s3://NEW-BUCKET/{objects.prefix} "
             f"--source-region {objects.region}",
-        )
-
-
-SLOWED = frozenset({"SlowDown", "503", "ServiceUnavailable", "RequestLimitExceeded", "Throttling"})
-"""How S3, and stores like it, ask for fewer requests."""
-
-LEAST = 0.01
-"""The share of all attempts below which the waiting of the client is not felt; our choice."""
-
-
-class S3Throttled(EnvironmentFix):
-    """Ask S3 for less at once, or spread the keys over several prefixes.
-
-    ## Why it is slow
-    A prefix of a bucket bears 5,500 reads a second, less while S3 still adapts to a new load.
-    Beyond that it answers 503 SlowDown, and the client waits and asks again.
-
-    ## What changes
-    Fewer and larger requests (shards), keys under several prefixes, or a client that adapts its
-    rate. The samples are the same.
-
-    ## When not to
-    When the 503s came only in the first minutes of a new bucket or prefix: S3 divides it by
-    itself while the load lasts.
-    """
-
-    category = "storage"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find attempts that S3 answered with SlowDown while the script ran."""
-        slowed = {
-            objects: sum(count for name, count in objects.errors if name in SLOWED)
-            for objects in evidence.objects
-        }
-        objects = max(slowed, key=lambda objects: slowed[objects], default=None)
-        if objects is None or not slowed[objects]:
-            return None
-        count = slowed[objects]
-        share = count / (objects.requests + count)
-        if share < LEAST:
-            return None
-        return Cause(
-            title="S3 asks the script to slow down",
-            text=f"{_address(objects)} answered {percent(share)} of all attempts with 503 SlowDown "
-            f"({count:,}); botocore waits and asks again.",
-            saves=Unpriced("none: what the client waits is a part of each request"),
-            advice="Pack the objects into shards of about 150 MB, or spread the keys over several "
-            "prefixes; a client in adaptive mode at least asks at the rate that S3 bears.",
-            snippet="import boto3\nfrom botocore.config import Config\n\n"
-            's3 = boto3.client("s3", config=Config(retries={"mode": "adaptive", '
-            '"max_attempts": 10}))',
         )

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 HEADINGS = ("## Why it is slow", "## What changes", "## When not to")
-"""The headings every fix's docstring has, in this order, after its first line."""
+LABELS = dict(zip(("Why slow:", "Changes:", "When not:"), HEADINGS, strict=True))
+"""What begins the three paragraphs of every fix's docstring, and the headings they are told by."""
 
 
 Concern = Literal["step", "own work", "epoch end", "outside", "quota"]
@@ -35,8 +36,8 @@ training at all; a limit on cores."""
 class Fix:
     """One cause of slow training and its repair.
 
-    Subclasses have a docstring whose first line is the repair in the imperative,
-    followed by the three `HEADINGS`.
+    Subclasses have a docstring whose first line is the repair in the imperative, followed by
+    paragraphs that begin with `LABELS`.
     """
 
     category: ClassVar[Category]
@@ -145,8 +146,11 @@ class Fix:
 
     @property
     def documentation(self) -> str:
-        """The whole docstring, dedented: Markdown."""
-        return inspect.getdoc(type(self)) or ""
+        """The docstring as Markdown, its labels as headings."""
+        text = inspect.getdoc(type(self)) or ""
+        for label, heading in LABELS.items():
+            text = re.sub(rf"\n+{label}\s+", f"\n\n{heading}\n", text)
+        return text
 
     @property
     def rewrites(self) -> bool:

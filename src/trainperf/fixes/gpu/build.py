@@ -14,16 +14,11 @@ from trainperf.model import Evidence
 class GpuBuild(EnvironmentFix):
     """Install the build of the framework that fits the driver and the GPU, and let it start.
 
-    ## Why it is slow
-    A build without CUDA, or one for a newer CUDA than the driver supports, computes on the CPU
-    while the GPU stands idle; so does one whose CUDA does not start, or from which the GPU is
-    hidden.
-
-    ## What changes
-    Another build of the same release, or a newer driver. Rounding differs from the CPU.
-
-    ## When not to
-    Where the CPU is used on purpose, as the model is small or the GPU is another job's.
+    Why slow: A build without CUDA, or one for a newer CUDA than the driver supports, computes on
+    the CPU while the GPU stands idle; so does one whose CUDA does not start, or from which the GPU
+    is hidden.
+    Changes: Another build of the same release, or a newer driver. Rounding differs from the CPU.
+    When not: Where the CPU is used on purpose, as the model is small or the GPU is another job's.
     """
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -71,19 +71,14 @@ The power cap is not among them: a GPU that works as hard as its board permits r
 class GpuThrottled(EnvironmentFix):
     """Let the GPU run at its full clock: cool it, give it power, set its clocks.
 
-    ## Why it is slow
-    A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect itself:
-    every kernel takes longer by as much. On some machines the application clocks, which a GPU aims
-    at under load, are set far below what the card can do. The driver tells the reason.
-
-    ## What changes
-    Nothing in the script: the machine is repaired, or another one taken. On a cloud machine, stop
-    the instance and start it again: it comes up elsewhere. `nvidia-smi -ac` sets the clocks, as
-    root, until the driver is loaded anew.
-
-    ## When not to
-    A GPU at its power cap is well: it works as hard as its board permits. Clocks may be set on
-    purpose, for even times or to save power.
+    Why slow: A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect
+    itself: every kernel takes longer by as much. On some machines the application clocks, which a
+    GPU aims at under load, are set far below what the card can do. The driver tells the reason.
+    Changes: Nothing in the script: the machine is repaired, or another one taken. On a cloud
+    machine, stop the instance and start it again: it comes up elsewhere. `nvidia-smi -ac` sets the
+    clocks, as root, until the driver is loaded anew.
+    When not: A GPU at its power cap is well: it works as hard as its board permits. Clocks may be
+    set on purpose, for even times or to save power.
     """
 
     counted = True
@@ -130,15 +125,11 @@ LEAST_BUSY = 0.05
 class GpuShared(EnvironmentFix):
     """Leave the GPU to this run alone.
 
-    ## Why it is slow
-    Another process computes on the same GPU. The two take turns, and each waits for the other's
-    kernels.
-
-    ## What changes
-    The other process is ended, or one of the two goes to another GPU (`CUDA_VISIBLE_DEVICES`).
-
-    ## When not to
-    Where the GPU is shared on purpose, and both jobs together are what counts.
+    Why slow: Another process computes on the same GPU. The two take turns, and each waits for the
+    other's kernels.
+    Changes: The other process is ended, or one of the two goes to another GPU
+    (`CUDA_VISIBLE_DEVICES`).
+    When not: Where the GPU is shared on purpose, and both jobs together are what counts.
     """
 
     def look(self, evidence: Evidence) -> Cause | None:

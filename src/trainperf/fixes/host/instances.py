@@ -69,19 +69,15 @@ MOSTLY = 0.50
 class InstanceCores(EnvironmentFix):
     """Take an instance with more cores for the same GPU.
 
-    ## Why it is slow
-    AWS sells one GPU with 4 to 64 vCPUs. Decoding and augmenting take the time of cores. Where
-    all are busy and the GPU still waits, neither workers nor `num_parallel_calls` help any more.
-
-    ## What changes
-    The same script on a larger instance. How many cores it needs is measured: the CPU time of a
-    step over the time the GPU takes for it. That input work spreads evenly over cores is assumed,
-    and that a vCPU there (a hyperthread) does what one does here.
-
-    ## When not to
+    Why slow: AWS sells one GPU with 4 to 64 vCPUs. Decoding and augmenting take the time of cores.
+    Where all are busy and the GPU still waits, neither workers nor `num_parallel_calls` help any
+    more.
+    Changes: The same script on a larger instance. How many cores it needs is measured: the CPU
+    time of a step over the time the GPU takes for it. That input work spreads evenly over cores is
+    assumed, and that a vCPU there (a hyperthread) does what one does here.
+    When not:
     - First make the input cheaper: decode once, cache, smaller images, decode on the GPU.
-    - Where the larger instance costs more than it is faster, an epoch is done sooner, not
-      cheaper.
+    - Where the larger instance costs more than it is faster, an epoch is done sooner, not cheaper.
     - In a container that may use only some of the cores, lift that limit first.
     """
 

@@ -21,17 +21,12 @@ THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 class CpuQuota(EnvironmentFix):
     """Give the container more CPU time, or size threads and workers for what it has.
 
-    ## Why it is slow
-    A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over all
-    threads. When it is used up, every thread stands still until the next period. Pools are sized
-    by the cores that can be seen, so they use it up early, and all wait.
-
-    ## What changes
-    The container is started with a higher quota; or thread pools and loader workers are set to
-    the quota, which takes the stops away but adds no CPU time.
-
-    ## When not to
-    Where the other cores are promised to other jobs: then only the sizes help.
+    Why slow: A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over
+    all threads. When it is used up, every thread stands still until the next period. Pools are
+    sized by the cores that can be seen, so they use it up early, and all wait.
+    Changes: The container is started with a higher quota; or thread pools and loader workers are
+    set to the quota, which takes the stops away but adds no CPU time.
+    When not: Where the other cores are promised to other jobs: then only the sizes help.
     """
 
     concerns = "quota"
@@ -91,16 +86,11 @@ def _while_training(evidence: Evidence) -> float | None:
 class MemoryPressure(EnvironmentFix):
     """Keep less in memory: fewer workers, a smaller shuffle buffer or cache.
 
-    ## Why it is slow
-    Near the limit of the container or the machine the kernel takes pages away that are needed
-    again: it reads files anew, and swaps, and threads wait. At the limit it ends a process.
-
-    ## What changes
-    Fewer or smaller things are held: loader workers (each has its copy), `prefetch`, `cache()`,
-    `shuffle` buffers, of which a smaller one mixes samples less.
-
-    ## When not to
-    Where the container can simply have more memory (`--memory`).
+    Why slow: Near the limit of the container or the machine the kernel takes pages away that are
+    needed again: it reads files anew, and swaps, and threads wait. At the limit it ends a process.
+    Changes: Fewer or smaller things are held: loader workers (each has its copy), `prefetch`,
+    `cache()`, `shuffle` buffers, of which a smaller one mixes samples less.
+    When not: Where the container can simply have more memory (`--memory`).
     """
 
     category = "memory"

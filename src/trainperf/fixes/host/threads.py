@@ -31,17 +31,12 @@ FAR_ABOVE = 1.5
 class OmpThreads(EnvironmentFix):
     """Compute with a thread for each core that the process may use.
 
-    ## Why it is slow
-    On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which launchers
-    and images set, leaves all cores but one idle. A pool sized by the cores of the machine, where
-    a quota allows few, has its threads wait for each other.
-
-    ## What changes
-    A variable of the environment. Sums are added up in another order: losses may differ by
-    rounding.
-
-    ## When not to
-    Where loader workers or other trainings need the cores.
+    Why slow: On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which
+    launchers and images set, leaves all cores but one idle. A pool sized by the cores of the
+    machine, where a quota allows few, has its threads wait for each other.
+    Changes: A variable of the environment. Sums are added up in another order: losses may differ
+    by rounding.
+    When not: Where loader workers or other trainings need the cores.
     """
 
     edit = SetVariable({"{variable}": "{threads}"})
@@ -91,15 +86,11 @@ class OmpThreads(EnvironmentFix):
 class TorchSetThreads(Fix):
     """Give `torch.set_num_threads` no more threads than there are cores.
 
-    ## Why it is slow
-    Each operation on the CPU is cut into as many pieces as there are threads, and waits for the
-    last of them. Of more threads than cores some wait for a turn, each time.
-
-    ## What changes
-    The number in the call. Sums are added up in another order: losses may differ by rounding.
-
-    ## When not to
-    Where the call is for another machine, with more cores.
+    Why slow: Each operation on the CPU is cut into as many pieces as there are threads, and waits
+    for the last of them. Of more threads than cores some wait for a turn, each time.
+    Changes: The number in the call. Sums are added up in another order: losses may differ by
+    rounding.
+    When not: Where the call is for another machine, with more cores.
     """
 
     category = "host"
@@ -204,16 +195,11 @@ def _by_quota(evidence: Evidence) -> bool:
 class TfIntraOpThreads(Fix):
     """Let TensorFlow's operations use all cores.
 
-    ## Why it is slow
-    On the CPU TensorFlow spreads a large operation over the threads of one pool. With
+    Why slow: On the CPU TensorFlow spreads a large operation over the threads of one pool. With
     `TF_NUM_INTRAOP_THREADS` below the cores, some stand idle while a step computes.
-
-    ## What changes
-    A variable of the environment. Sums are added up in another order: losses may differ by
-    rounding.
-
-    ## When not to
-    When the limit is there on purpose, as several trainings share the machine.
+    Changes: A variable of the environment. Sums are added up in another order: losses may differ
+    by rounding.
+    When not: When the limit is there on purpose, as several trainings share the machine.
     """
 
     category = "environment"

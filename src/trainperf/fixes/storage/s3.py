@@ -40,19 +40,14 @@ MATTERS = 0.10
 class S3RequestLatency(Fix):
     """Read few large objects from S3, several at once, not many small ones in turn.
 
-    ## Why it is slow
-    Each request waits some ten milliseconds for its first byte, whatever its size. A batch that
-    asks for one object per sample, one after the other, waits that often. One request at a time
-    carries 85 to 90 MB/s at best, small objects far less.
-
-    ## What changes
-    The samples are packed into shards of about 150 MB that are read from start to end, or come
-    through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at once.
-    In shards their order is another.
-
-    ## When not to
-    Data that fits on the local disk and is read for several epochs: copy it once (File mode below
-    50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
+    Why slow: Each request waits some ten milliseconds for its first byte, whatever its size. A
+    batch that asks for one object per sample, one after the other, waits that often. One request
+    at a time carries 85 to 90 MB/s at best, small objects far less.
+    Changes: The samples are packed into shards of about 150 MB that are read from start to end, or
+    come through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at
+    once. In shards their order is another.
+    When not: Data that fits on the local disk and is read for several epochs: copy it once (File
+    mode below 50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
     """
 
     category = "storage"
@@ -91,17 +86,12 @@ class S3RequestLatency(Fix):
 class S3OtherRegion(EnvironmentFix):
     """Keep the data in the region that trains on it.
 
-    ## Why it is slow
-    Every request travels to the other region and back: tens to hundreds of milliseconds more,
-    each time. The transfer is also charged by the byte, in every epoch anew.
-
-    ## What changes
-    The objects are copied once into a bucket of the instance's region, or the job is started in
-    the bucket's. The samples are the same.
-
-    ## When not to
-    Data that must not leave its region: start the job there. A single pass over data that is used
-    once: copying it first transfers as much.
+    Why slow: Every request travels to the other region and back: tens to hundreds of milliseconds
+    more, each time. The transfer is also charged by the byte, in every epoch anew.
+    Changes: The objects are copied once into a bucket of the instance's region, or the job is
+    started in the bucket's. The samples are the same.
+    When not: Data that must not leave its region: start the job there. A single pass over data
+    that is used once: copying it first transfers as much.
     """
 
     category = "storage"

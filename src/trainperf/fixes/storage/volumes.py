@@ -176,18 +176,13 @@ shutil.copytree("{folder}", "{local}/data", dirs_exist_ok=True)"""
 class StorageThroughput(EnvironmentFix):
     """Give the data a volume that is as fast as the step reads.
 
-    ## Why it is slow
-    The step would read more in a second than the volume gives when the data is not in memory. A
-    gp3 volume has 125 MiB/s and 3,000 requests a second unless more was asked for; an instance
-    has a limit of its own for all its EBS volumes together.
-
-    ## What changes
-    The volume is given more throughput, or the data is copied to a local NVMe disk before
+    Why slow: The step would read more in a second than the volume gives when the data is not in
+    memory. A gp3 volume has 125 MiB/s and 3,000 requests a second unless more was asked for; an
+    instance has a limit of its own for all its EBS volumes together.
+    Changes: The volume is given more throughput, or the data is copied to a local NVMe disk before
     training. The script stays as it is, but for a path.
-
-    ## When not to
-    When all data fits into memory and is read for many epochs: only the first is slow. When
-    smaller data will do: compressed records need less of the volume.
+    When not: When all data fits into memory and is read for many epochs: only the first is slow.
+    When smaller data will do: compressed records need less of the volume.
     """
 
     category = "storage"
@@ -284,18 +279,13 @@ for number, shard in enumerate(shards_of(samples)):
 class StorageSmallFiles(Fix):
     """Pack small files into shards of about 150 MB.
 
-    ## Why it is slow
-    Each sample costs an open, a read and a close. On a network file system or a cold disk each
-    waits for an answer, for a small file far longer than its bytes take; so does SageMaker's
-    FastFile mode, where each is a request to S3.
-
-    ## What changes
-    The files are written once into TFRecord or tar files of about 150 MB, which the loop reads
-    from end to end. Samples are shuffled within a window and between shards.
-
-    ## When not to
-    When samples must be read in a truly random order, or the files are on a local disk and stay
-    in memory: then opening costs microseconds.
+    Why slow: Each sample costs an open, a read and a close. On a network file system or a cold
+    disk each waits for an answer, for a small file far longer than its bytes take; so does
+    SageMaker's FastFile mode, where each is a request to S3.
+    Changes: The files are written once into TFRecord or tar files of about 150 MB, which the loop
+    reads from end to end. Samples are shuffled within a window and between shards.
+    When not: When samples must be read in a truly random order, or the files are on a local disk
+    and stay in memory: then opening costs microseconds.
     """
 
     category = "storage"

@@ -56,18 +56,13 @@ PASSED = ("prefetch", "shuffle", "repeat")
 class TfBatchBeforeShuffle(Fix):
     """Shuffle samples before they are batched, not whole batches.
 
-    ## Why it is slow
-    It is training that is slow, not the step. `.batch(n).shuffle(k)` shuffles whole batches: the
-    same samples stay together in every epoch, so gradients vary less than they should. The
-    buffer holds k batches: n times the memory, n times the time to fill.
-
-    ## What changes
-    The two calls change places: `.shuffle(k).batch(n)`. `k` counts samples then, not batches.
-    Batches hold other samples than before, so losses differ from the first step on.
-
-    ## When not to
-    When samples were shuffled earlier, in a list of files for example.
-    When batches are made by length or by class on purpose.
+    Why slow: It is training that is slow, not the step. `.batch(n).shuffle(k)` shuffles whole
+    batches: the same samples stay together in every epoch, so gradients vary less than they
+    should. The buffer holds k batches: n times the memory, n times the time to fill.
+    Changes: The two calls change places: `.shuffle(k).batch(n)`. `k` counts samples then, not
+    batches. Batches hold other samples than before, so losses differ from the first step on.
+    When not: When samples were shuffled earlier, in a list of files for example. When batches are
+    made by length or by class on purpose.
     """
 
     category = "practice"
@@ -105,18 +100,13 @@ class TfBatchBeforeShuffle(Fix):
 class TfShuffleBuffer(Fix):
     """Shuffle what is cheap to hold: file names or records, not decoded samples.
 
-    ## Why it is slow
-    `shuffle(k)` reads k elements before it hands out the first, in every epoch. Where each of
-    them is a decoded image, the model waits for k decodes, and memory holds k images.
-
-    ## What changes
-    `.map(load).shuffle(k)` becomes `.shuffle(k).map(load)`: the buffer holds names or records.
-    The order of samples stays the same, for the same seed. Where another stage stands before
-    the shuffle, a smaller buffer fills sooner, but mixes less.
-
-    ## When not to
-    When the data lies sorted in a few files and a small buffer would not mix it.
-    When the decoded samples are cached before the shuffle: then filling is cheap.
+    Why slow: `shuffle(k)` reads k elements before it hands out the first, in every epoch. Where
+    each of them is a decoded image, the model waits for k decodes, and memory holds k images.
+    Changes: `.map(load).shuffle(k)` becomes `.shuffle(k).map(load)`: the buffer holds names or
+    records. The order of samples stays the same, for the same seed. Where another stage stands
+    before the shuffle, a smaller buffer fills sooner, but mixes less.
+    When not: When the data lies sorted in a few files and a small buffer would not mix it. When
+    the decoded samples are cached before the shuffle: then filling is cheap.
     """
 
     category = "input"
@@ -217,19 +207,14 @@ def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:
 class TfVectorisedMap(Fix):
     """Batch first and map whole batches, when the function is cheap.
 
-    ## Why it is slow
-    Each call of a mapped function costs about 10 µs besides its work. Scaling one row of numbers
-    takes less: called for each sample, the calls cost more than the arithmetic.
-
-    ## What changes
-    `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch. The function sees one more
-    axis in front. Where its operations treat each number by itself (casts, scales, one-hot codes)
-    it is moved as it is; any other has to be written for it.
-
-    ## When not to
-    When the function decodes files or images, which have different sizes.
-    When it draws one random number per sample: it would draw one per batch.
-    When it reduces over an axis counted from the front.
+    Why slow: Each call of a mapped function costs about 10 µs besides its work. Scaling one row of
+    numbers takes less: called for each sample, the calls cost more than the arithmetic.
+    Changes: `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch. The function sees
+    one more axis in front. Where its operations treat each number by itself (casts, scales,
+    one-hot codes) it is moved as it is; any other has to be written for it.
+    When not: When the function decodes files or images, which have different sizes. When it draws
+    one random number per sample: it would draw one per batch. When it reduces over an axis counted
+    from the front.
     """
 
     category = "input"

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import (
     function_name,
     is_dear,
@@ -51,50 +51,6 @@ wrong place the model takes no more."""
 BATCHING = ("batch", "padded_batch", "ragged_batch")
 PASSED = ("prefetch", "shuffle", "repeat")
 """Stages that hand on each sample as it is: what is done to it can wait until behind them."""
-
-
-class TfBatchBeforeShuffle(Fix):
-    """Shuffle samples before they are batched, not whole batches.
-
-    Why slow: It is training that is slow, not the step. `.batch(n).shuffle(k)` shuffles whole
-    batches: the same samples stay together in every epoch, so gradients vary less than they
-    should. The buffer holds k batches: n times the memory, n times the time to fill.
-    Changes: The two calls change places: `.shuffle(k).batch(n)`. `k` counts samples then, not
-    batches. Batches hold other samples than before, so losses differ from the first step on.
-    When not: When samples were shuffled earlier, in a list of files for example. When batches are
-    made by length or by class on purpose.
-    """
-
-    category = "practice"
-    equivalence = Equivalence.SEMANTICS
-    without_edit = "how large a buffer of samples is to be, memory decides"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a shuffle of whole batches, with no shuffle of samples before them."""
-        batch = shuffle = None
-        for stage in evidence.stages:
-            if stage.op in ("unbatch", "rebatch"):
-                batch = None
-            elif stage.op in ("batch", "padded_batch") and stage.by_user and stage.where:
-                batch = batch or stage
-            elif stage.op == "shuffle":
-                shuffle = stage
-                break
-        if batch is None or shuffle is None or not shuffle.by_user:
-            return None
-        buffer, size = shuffle.arguments.get("buffer_size"), batch.arguments.get("batch_size")
-        held = ""
-        if isinstance(buffer, int) and isinstance(size, int) and buffer > 0:
-            held = f" Its buffer of {buffer} batches holds {buffer * size} samples."
-        return Cause(
-            title="Whole batches are shuffled, not samples",
-            text=f"`shuffle` ({at(shuffle.where)}) comes after `{batch.op}` ({at(batch.where)}): "
-            f"the same samples share a batch in every epoch.{held}",
-            saves=Unpriced("it changes what is learned per step, not the time of a step"),
-            where=tuple(stage.where for stage in (shuffle, batch) if stage.where is not None),
-            advice="Call `shuffle` before `batch`; its buffer counts samples then.",
-            snippet="dataset = dataset.shuffle(buffer_size).batch(batch_size)",
-        )
 
 
 class TfShuffleBuffer(Fix):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -83,6 +84,13 @@ class Fix:
     probed_by: ClassVar[str] = ""
     """The probe whose step is the one that its edit makes, "" if none is. What is found of an
     update alone, or of steps whose Python is not timed, is none: it limits the gain only."""
+
+    def __init_subclass__(cls) -> None:
+        """Take framework, category and equivalence of the family where the fix says no other."""
+        family = vars(sys.modules.get(cls.__module__.rpartition(".")[0], object))
+        for name in ("framework", "category", "equivalence"):
+            if name not in vars(cls) and name.upper() in family:
+                setattr(cls, name, family[name.upper()])
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether a probe, where it gained nothing, says so of the repair of `finding`.

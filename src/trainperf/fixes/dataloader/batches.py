@@ -55,8 +55,6 @@ class TorchPrefetchFactor(Fix):
     - When the workers are too slow on average: a longer queue runs empty all the same.
     """
 
-    framework = "torch"
-    category = "input"
     ahead = True
     edit = SetArgument(
         "prefetch_factor", "{prefetch_factor}", DATA_LOADER, needs="num_workers", without="None"
@@ -109,7 +107,6 @@ class TorchShm(Fix):
     pipe). `set_sharing_strategy("file_system")` needs `/dev/shm` as well.
     """
 
-    framework = "torch"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
 
@@ -155,9 +152,6 @@ class TorchPinMemory(Fix):
     - When the dataset returns tensors that are on the GPU already.
     - Never `non_blocking=True` for copies to the CPU: the values may be read too early.
     """
-
-    framework = "torch"
-    category = "input"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a loader that feeds a GPU out of pageable memory."""
@@ -230,8 +224,6 @@ class TorchPythonCollate(Fix):
     do that once for each sample, ahead of training. No edit is written for it.
     """
 
-    framework = "torch"
-    category = "input"
     usual = 1.5
     try_before = ("torch_workers",)
 

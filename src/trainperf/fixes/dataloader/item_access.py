@@ -52,8 +52,6 @@ class TorchFilePerItem(Fix):
     what is done with its content can be saved. A table that is read whole needs the memory for it.
     """
 
-    framework = "torch"
-    category = "input"
     usual = 1.5
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -81,8 +81,6 @@ class TorchItemWork(Fix):
       is written where the source shows that.
     """
 
-    framework = "torch"
-    category = "input"
     equivalence = Equivalence.NUMERICS
     usual = 1.6
     warm_up_epochs = 1  # the first one makes the items

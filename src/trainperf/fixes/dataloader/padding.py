@@ -98,7 +98,6 @@ class TorchPadding(Fix):
     padding.
     """
 
-    framework = "torch"
     category = "model"
     equivalence = Equivalence.NUMERICS
     in_libraries = {"transformers": "`Trainer(data_collator=…)`"}
@@ -268,7 +267,6 @@ class TorchLengthBatches(Fix):
     long, its length should come from the file. Not for several ranks: each would sort on its own.
     """
 
-    framework = "torch"
     category = "model"
     equivalence = Equivalence.SEMANTICS
     usual = 1.3

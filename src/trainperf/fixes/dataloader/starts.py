@@ -127,8 +127,6 @@ class TorchPersistentWorkers(Fix):
     - When memory is short: the workers keep theirs during validation, too.
     """
 
-    framework = "torch"
-    category = "input"
     concerns = "epoch end"
     equivalence = Equivalence.NUMERICS
     between_epochs = True
@@ -176,8 +174,6 @@ class TorchLoaderRebuilt(Fix):
     built from changes within the loop.
     """
 
-    framework = "torch"
-    category = "input"
     concerns = "epoch end"
     counted = True
     equivalence = Equivalence.NUMERICS
@@ -362,7 +358,6 @@ class InputReopened(Fix):
     """
 
     framework = "any"
-    category = "input"
     equivalence = Equivalence.SEMANTICS
     usual = 2.0
 

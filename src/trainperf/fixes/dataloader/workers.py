@@ -214,8 +214,6 @@ class TorchWorkers(Fix):
     - When processes are spawned (Windows, macOS): the script needs `if __name__ == "__main__":`.
     """
 
-    framework = "torch"
-    category = "input"
     ahead = True
     usual = 2.0
     edit = SetArgument("num_workers", "{workers}", DATA_LOADER)
@@ -298,8 +296,6 @@ class TorchTooManyWorkers(Fix):
     When not: When the workers mostly wait for a disk or a network.
     """
 
-    framework = "torch"
-    category = "input"
     ahead = True
     edit = SetArgument("num_workers", "{workers}", DATA_LOADER)
 
@@ -341,8 +337,6 @@ class TorchWorkerThreads(Fix):
     - `OMP_NUM_THREADS=1` for the whole command slows a model that trains on the CPU.
     """
 
-    framework = "torch"
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -50,9 +50,7 @@ class TorchDdpBucketSize(Fix):
     When not: When the job will run on other machines: the best size depends on the network.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetArgument("bucket_cap_mb", "{bucket_cap_mb}", DDP)
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -112,8 +110,6 @@ class TorchDdpBucketView(Fix):
     - Where the first steps must not differ in memory: the views are made after one.
     """
 
-    category = "sync"
-    framework = "torch"
     try_before = ("torch_ddp_no_sync",)
     edit = SetArgument("gradient_as_bucket_view", "True", DDP)
 
@@ -144,8 +140,6 @@ class TorchDdpStaticGraph(Fix):
     - With `no_sync()` in the first step.
     """
 
-    category = "sync"
-    framework = "torch"
     edit = SetArgument("static_graph", "True", DDP)
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -180,8 +174,6 @@ class TorchDdpUnusedParameters(Fix):
     of tasks that come later. DDP then stops with an error that says so.
     """
 
-    category = "sync"
-    framework = "torch"
     edit = SetArgument("find_unused_parameters", "False", DDP)
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -225,9 +217,7 @@ class TorchDdpCompress(Fix):
     - Where the processor, not the link, is what the exchange waits for.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     try_before = ("torch_ddp_no_sync",)
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -62,10 +62,8 @@ class TorchUnevenShards(Fix):
     When not: When every sample must be seen exactly once: keep the shards and train under `Join`.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "which samples are left out or read twice is a choice"
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find ranks of a job that exchanges gradients with fewer steps than others."""
@@ -108,9 +106,7 @@ class TorchUnshardedData(Fix):
     - Evaluation that adds up over all samples: the last ones are repeated to make parts equal.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a loader of a job of several ranks whose sampler knows nothing of them."""

@@ -47,9 +47,7 @@ class TorchDdpNoSync(Fix):
     - With FSDP, `no_sync()` keeps whole gradients in memory.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a DDP model that exchanges more than once per update."""

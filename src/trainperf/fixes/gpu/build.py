@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Unpriced
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.model import Evidence
 
 
-class GpuBuild(EnvironmentFix):
+class GpuBuild(Fix):
     """Install the build of the framework that fits the driver and the GPU, and let it start.
 
     Why slow: A build without CUDA, or one for a newer CUDA than the driver supports, computes on

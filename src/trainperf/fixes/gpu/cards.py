@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import percent
 from trainperf.model import Evidence, Gpu
@@ -68,7 +68,7 @@ The power cap is not among them: a GPU that works as hard as its board permits r
 """
 
 
-class GpuThrottled(EnvironmentFix):
+class GpuThrottled(Fix):
     """Let the GPU run at its full clock: cool it, give it power, set its clocks.
 
     Why slow: A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect
@@ -122,7 +122,7 @@ LEAST_BUSY = 0.05
 """Share of the time from which others keep a GPU busy; below, they only hold memory."""
 
 
-class GpuShared(EnvironmentFix):
+class GpuShared(Fix):
     """Leave the GPU to this run alone.
 
     Why slow: Another process computes on the same GPU. The two take turns, and each waits for the

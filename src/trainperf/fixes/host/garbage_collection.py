@@ -12,7 +12,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import Collections, Evidence, Finding, Site, is_taken
+from trainperf.model import Collections, Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.statements import Function
 
@@ -47,8 +47,8 @@ class GarbageCollection(Fix):
     kept.
     """
 
+    equivalence = Equivalence.EXACT
     category = "host"
-    framework = "any"
     counted = True
     usual = 1.2
 

@@ -8,8 +8,8 @@ from importlib.resources import files
 from typing import Any
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import GB, GIB, MB, MIB, ms, percent, times
 from trainperf.model import Evidence, Instance, InstanceType
 
@@ -66,7 +66,7 @@ MOSTLY = 0.50
 """Share of a step's CPU time that must be the input's."""
 
 
-class InstanceCores(EnvironmentFix):
+class InstanceCores(Fix):
     """Take an instance with more cores for the same GPU.
 
     Why slow: AWS sells one GPU with 4 to 64 vCPUs. Decoding and augmenting take the time of cores.

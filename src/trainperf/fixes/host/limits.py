@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import GIB, percent
 from trainperf.model import ContainerUse, Evidence
@@ -18,7 +18,7 @@ OFTEN = 0.05
 THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 
 
-class CpuQuota(EnvironmentFix):
+class CpuQuota(Fix):
     """Give the container more CPU time, or size threads and workers for what it has.
 
     Why slow: A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over
@@ -83,7 +83,7 @@ def _while_training(evidence: Evidence) -> float | None:
         return None
 
 
-class MemoryPressure(EnvironmentFix):
+class MemoryPressure(Fix):
     """Keep less in memory: fewer workers, a smaller shuffle buffer or cache.
 
     Why slow: Near the limit of the container or the machine the kernel takes pages away that are

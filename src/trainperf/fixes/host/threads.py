@@ -7,7 +7,6 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, if_measured, ms
@@ -28,7 +27,7 @@ FAR_ABOVE = 1.5
 """Threads per core from which they take the cores from each other; our choice."""
 
 
-class OmpThreads(EnvironmentFix):
+class OmpThreads(Fix):
     """Compute with a thread for each core that the process may use.
 
     Why slow: On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which
@@ -202,8 +201,7 @@ class TfIntraOpThreads(Fix):
     When not: When the limit is there on purpose, as several trainings share the machine.
     """
 
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
+    framework = "tensorflow"
     edit = SetVariable({INTRA_OP: "{cores}"})
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -62,7 +62,6 @@ class BatchSize(Fix):
     usual = 1.5
     probed_by = "double_batch"
     equivalence = Equivalence.SEMANTICS
-    framework = "any"
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether it ran so large a batch; what comes once a step is then half as often."""

@@ -58,10 +58,8 @@ class EvaluationBetween(Fix):
     so do short trial runs, whose purpose is the curve.
     """
 
-    category = "host"
     concerns = "outside"
     equivalence = Equivalence.SEMANTICS
-    framework = "any"
     counted = True
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -294,6 +292,7 @@ class EarlyStopping(Fix):
     small `patience` stops too soon), and in comparisons that need the same number of epochs.
     """
 
+    framework = "tensorflow"
     category = "practice"
     equivalence = Equivalence.SEMANTICS
     without_edit = "what is watched, and how long, is the experimenter's to say"

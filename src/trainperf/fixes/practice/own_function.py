@@ -53,8 +53,6 @@ class OwnFunction(Fix):
     a few steps first. Code that is run once in a while costs nothing on the whole.
     """
 
-    framework = "any"
-    category = "host"
     concerns = "own work"
     equivalence = Equivalence.NUMERICS
     without_edit = "another algorithm, or a library's own function, has to be chosen"

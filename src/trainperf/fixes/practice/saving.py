@@ -56,7 +56,6 @@ class TorchSaveBeside(Fix):
       `init_process_group("cpu:gloo,…")`.
     """
 
-    category = "host"
     equivalence = Equivalence.SEMANTICS
     framework = "torch"
     concerns = "outside"

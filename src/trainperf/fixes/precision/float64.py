@@ -47,7 +47,7 @@ class Float64Input(Fix):
     - Scientific models that were found to need float64.
     """
 
-    category = "model"
+    framework = "tensorflow"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -135,9 +135,7 @@ class TorchFloat64(Fix):
     - Scientific models that were found to need float64.
     """
 
-    category = "model"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find models that compute in float64, and batches of it that are large."""

@@ -49,7 +49,6 @@ class KerasMixedPrecision(Fix):
     - Small layers, or sizes that are no multiple of 8, gain little.
     """
 
-    category = "model"
     framework = "keras"
     usual = 1.5
     rarely_all = True
@@ -115,11 +114,9 @@ class TorchMatmulPrecision(Fix):
     - Under autocast products are in 16 bits already, and gain nothing.
     """
 
-    category = "model"
     usual = 1.2
     probed_by = "matmul_precision"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetFlag(
         'torch.set_float32_matmul_precision("high")',
         unless=("set_float32_matmul_precision", "allow_tf32", "fp32_precision"),
@@ -179,11 +176,9 @@ class TorchChannelsLast(Fix):
     - Only images (four dimensions); `Conv3d` has `torch.channels_last_3d`.
     """
 
-    category = "model"
     usual = 1.3
     probed_by = "channels_last"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     pays_with = ("torch_autocast",)  # kernels of half precision want this order, on CPUs as well
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:

@@ -60,11 +60,9 @@ class TorchAutocast(Fix):
     - Where a loss loses digits by subtracting near equals: physics, solvers.
     """
 
-    category = "model"
     usual = 1.5
     probed_by = "autocast"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether it ran the pass in this precision: it never scales the loss."""

@@ -59,7 +59,6 @@ class OneGpuOfMany(Fix):
     without_edit = (
         "a strategy, or a launcher, changes how the script is started and its global batch"
     )
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a process that sees several GPUs, computes on one, and no other job on the rest."""
@@ -125,7 +124,6 @@ class TorchDataParallel(Fix):
     - The batch size is per process then: divide it by the GPUs to keep the training.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
     without_edit = (
         "one process for each GPU wants a launcher, a sampler and a rank in what is saved"
@@ -183,7 +181,6 @@ class DevicesTakeTurns(Fix):
     - Very small batches cannot be cut.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "how a model is cut into stages and batches into micro-batches is its design"
     framework = "torch"
@@ -238,7 +235,6 @@ class ParallelNotWorth(Fix):
     category = "model"
     equivalence = Equivalence.SEMANTICS
     without_edit = "the script is started on fewer devices, which changes the global batch"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a job that does fewer samples per second than one of its devices would."""

@@ -58,10 +58,8 @@ class Straggler(Fix):
     and batches of similar lengths help, not another host.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
     without_edit = "what the slowest rank lacks is in its host, its share of the data or its device"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the rank that is furthest behind."""
@@ -151,7 +149,6 @@ class RanksThreads(Fix):
 
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
     edit = SetVariable({"{variable}": "{threads}"})
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -261,9 +258,7 @@ class NcclSettings(Fix):
     - A script that sets the variables itself must be changed there.
     """
 
-    category = "sync"
     equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find variables that hold NCCL back where several GPUs, or hosts, exchange by it."""
@@ -326,7 +321,6 @@ class RanksWriting(Fix):
     """
 
     category = "host"
-    equivalence = Equivalence.EXACT
     framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:

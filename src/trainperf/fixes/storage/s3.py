@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import MB, ms
 from trainperf.model import Equivalence, Evidence, Objects, StorageWait
 from trainperf.model.words import decimal_size as size
@@ -50,10 +49,8 @@ class S3RequestLatency(Fix):
     mode below 50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
     """
 
-    category = "storage"
     equivalence = Equivalence.NUMERICS
     without_edit = "the objects have to be packed anew, and their reader with them"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find small objects whose requests are what the step waits for."""
@@ -83,7 +80,7 @@ class S3RequestLatency(Fix):
         )
 
 
-class S3OtherRegion(EnvironmentFix):
+class S3OtherRegion(Fix):
     """Keep the data in the region that trains on it.
 
     Why slow: Every request travels to the other region and back: tens to hundreds of milliseconds
@@ -94,7 +91,6 @@ class S3OtherRegion(EnvironmentFix):
     that is used once: copying it first transfers as much.
     """
 
-    category = "storage"
     without_edit = "the data, or the job, have to move"
 
     def look(self, evidence: Evidence) -> Cause | None:

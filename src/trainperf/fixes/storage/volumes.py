@@ -5,7 +5,6 @@ from __future__ import annotations
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.words import MIB, ms
 from trainperf.model import Equivalence, Evidence, Reads, StorageWait, Volume
 from trainperf.model.words import size
@@ -173,7 +172,7 @@ import shutil
 shutil.copytree("{folder}", "{local}/data", dirs_exist_ok=True)"""
 
 
-class StorageThroughput(EnvironmentFix):
+class StorageThroughput(Fix):
     """Give the data a volume that is as fast as the step reads.
 
     Why slow: The step would read more in a second than the volume gives when the data is not in
@@ -184,8 +183,6 @@ class StorageThroughput(EnvironmentFix):
     When not: When all data fits into memory and is read for many epochs: only the first is slow.
     When smaller data will do: compressed records need less of the volume.
     """
-
-    category = "storage"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the volume whose cold rate is furthest below what the step needs."""
@@ -288,10 +285,8 @@ class StorageSmallFiles(Fix):
     and stay in memory: then opening costs microseconds.
     """
 
-    category = "storage"
     equivalence = Equivalence.NUMERICS
     without_edit = "the data have to be packed anew, and their reader with them"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the volume whose files cost a step most to open and read."""

@@ -56,7 +56,6 @@ class NumpyBatching(Fix):
     When the rest of the loop draws random numbers from the same generator: in another order.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

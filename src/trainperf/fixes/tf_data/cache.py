@@ -94,9 +94,7 @@ class TfCache(Fix):
     only kept once it is complete.
     """
 
-    category = "input"
     usual = 1.6
-    equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one fills it
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -65,7 +65,6 @@ class TfGenerator(Fix):
     seen. When what the loop calls is not made for threads: one database cursor, one open file.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
     usual = 1.3
 

@@ -65,7 +65,6 @@ class TfShuffleBuffer(Fix):
     the decoded samples are cached before the shuffle: then filling is cheap.
     """
 
-    category = "input"
     equivalence = Equivalence.SEMANTICS
     between_epochs = True
 
@@ -173,7 +172,6 @@ class TfVectorisedMap(Fix):
     from the front.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -55,9 +55,7 @@ class TfMapParallel(Fix):
     the function reads and writes a variable and the order of calls matters.
     """
 
-    category = "input"
     usual = 1.8
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find maps that run one call at a time, where there are cores for more, or they wait."""
@@ -107,9 +105,7 @@ class TfInterleaveParallel(Fix):
     memory is short: each open file holds a buffer.
     """
 
-    category = "input"
     usual = 1.3
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find interleaves that read one file at a time; a cycle of one file was asked for."""
@@ -163,7 +159,6 @@ class TfPyFunction(Fix):
     threads. When no TensorFlow op does it: make the data once, write it as TFRecords, read those.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

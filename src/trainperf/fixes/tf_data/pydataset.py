@@ -58,10 +58,8 @@ class KerasPydatasetWorkers(Fix):
     process holds what it touches.
     """
 
-    category = "input"
     framework = "keras"
     usual = 2.0
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a PyDataset with at most one worker, where there are cores for more."""
@@ -134,10 +132,8 @@ class KerasPydatasetItems(Fix):
     dataset changes while training (`dataset.size = 128`), or files are written anew.
     """
 
-    category = "input"
     framework = "keras"
     usual = 1.7
-    equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one makes the items
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -16,7 +16,7 @@ from trainperf.fixes.common.pipeline import (
     upper,
 )
 from trainperf.fixes.tf_data._mapped import put_in
-from trainperf.model import Equivalence, Evidence, Finding, Stage
+from trainperf.model import Evidence, Finding, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword, starred
 
@@ -82,9 +82,7 @@ class TfWindows(Fix):
     work. When memory is short: whole batches are prefetched, not single windows.
     """
 
-    category = "input"
     usual = 1.4
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find windows that Keras gathers one by one into batches."""

@@ -68,7 +68,6 @@ class KerasCallbackPerBatch(Fix):
     - On a GPU, part of what a callback takes may be waiting for the step to end, which stays.
     """
 
-    category = "host"
     framework = "keras"
     usual = 1.5
     equivalence = Equivalence.SEMANTICS

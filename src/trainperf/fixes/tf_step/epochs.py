@@ -68,7 +68,6 @@ class KerasEpochEnd(Fix):
     - Checkpoints guard against losing work: keep as many as the run's length asks for.
     """
 
-    category = "host"
     concerns = "epoch end"
     counted = True
     usual = 1.2

@@ -39,7 +39,6 @@ class KerasFitPerBatch(Fix):
     - Batches that are all there from the start: one `fit` over them is simpler.
     """
 
-    category = "host"
     concerns = "outside"
     framework = "keras"
     counted = True
@@ -111,7 +110,6 @@ class KerasCompileInLoop(Fix):
     When not: Where turns differ in layers, shapes, loss or optimizer: then each needs its own.
     """
 
-    category = "host"
     concerns = "outside"
     framework = "keras"
     counted = True

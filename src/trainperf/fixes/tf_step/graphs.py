@@ -40,7 +40,6 @@ class TfFunction(Fix):
     - Keep what makes variables (a new optimizer, a new layer) out of the step.
     """
 
-    category = "host"
     usual = 5.0
     probed_by = "compiled"
     equivalence = Equivalence.NUMERICS
@@ -179,7 +178,6 @@ class TfRetracing(Fix):
       once after this: no edit is written for such a function.
     """
 
-    category = "host"
     usual = 3.0
     counted = True
     equivalence = Equivalence.NUMERICS

@@ -36,7 +36,6 @@ class KerasPredictInLoop(Fix):
     - For inputs of ever new shapes: the function is traced anew for them, as by `predict`.
     """
 
-    category = "host"
     concerns = "outside"
     counted = True
 
@@ -97,7 +96,6 @@ class KerasEagerCall(Fix):
     - On a GPU, where the result goes into further tensor operations: it need not come to the host.
     """
 
-    category = "host"
     concerns = "outside"
     equivalence = Equivalence.NUMERICS
     counted = True

@@ -127,7 +127,6 @@ class KerasRunEagerly(Fix):
     - While debugging: breakpoints and `print` inside layers work only eagerly.
     """
 
-    category = "host"
     framework = "keras"
     usual = 5.0
     probed_by = "compiled"
@@ -206,7 +205,6 @@ class KerasStepsPerExecution(Fix):
     - The first call traces and compiles a larger graph.
     """
 
-    category = "host"
     framework = "keras"
     usual = 2.5
     edit = SetArgument("steps_per_execution", "{steps}", COMPILE)
@@ -319,7 +317,6 @@ class TfDebugModes(Fix):
     - Where results must be the same bit by bit.
     """
 
-    category = "host"
     usual = 2.0
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -168,7 +168,6 @@ class TfStrategySingle(Fix):
     When not: When the same script runs on several GPUs elsewhere, or you test that it would.
     """
 
-    category = "host"
     usual = 1.8
     equivalence = Equivalence.NUMERICS
     counted = True  # replicas are, and noise of the times is often theirs

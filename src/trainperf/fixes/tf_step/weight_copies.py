@@ -42,7 +42,6 @@ class KerasWeightCopies(Fix):
     - On a GPU, part of what is measured may be waiting for the step to end, which stays.
     """
 
-    category = "host"
     framework = "keras"
     equivalence = Equivalence.NUMERICS
     without_edit = "code that reads the average would have to be changed with it"

@@ -40,8 +40,6 @@ class TorchDenseZeros(Fix):
     A gradient with respect to the matrix itself is another matter: its zeros become numbers.
     """
 
-    framework = "torch"
-    category = "model"
     equivalence = Equivalence.NUMERICS
     usual = 2.0
     without_edit = "where the matrix is made and all that reads it has to be changed together"
@@ -83,8 +81,6 @@ class TorchSameEachStep(Fix):
     few steps.
     """
 
-    framework = "torch"
-    category = "model"
     usual = 1.5
     without_edit = "where it is to be computed is for you to say"
 
@@ -117,8 +113,6 @@ class TorchGrowingGraph(Fix):
     length, after which it detaches.
     """
 
-    framework = "torch"
-    category = "model"
     equivalence = Equivalence.SEMANTICS
     usual = 2.0
     without_edit = "where a gradient should end is for you to say"
@@ -169,8 +163,6 @@ class TorchUnusedRows(Fix):
     them: sparse gradients take no part in either. With `DistributedDataParallel` on NCCL.
     """
 
-    framework = "torch"
-    category = "model"
     equivalence = Equivalence.SEMANTICS
     usual = 3.0
     without_edit = "the table needs an optimizer of its own"
@@ -228,7 +220,6 @@ class TorchHiddenWaits(Fix):
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     without_edit = "what gives the same without a number of the GPU's takes a decision"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -274,9 +265,6 @@ class TorchZeroGrad(Fix):
     - Code that reads `.grad` between `zero_grad` and the backward.
     """
 
-    category = "model"
-    equivalence = Equivalence.EXACT
-    framework = "torch"
     without_edit = "weights without a gradient in some steps would be passed over"
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -90,11 +90,9 @@ class TorchSdpa(Fix):
     - Not every kernel takes a mask, or dropout: on a CPU dropout makes it slower.
     """
 
-    category = "model"
     usual = 1.25
     rarely_all = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find each `forward` that seems to compute attention by hand."""
@@ -295,10 +293,8 @@ class TorchAttentionUnfused(Fix):
     When not: Where what keeps it off is what the model is about, as a learned bias for each pair.
     """
 
-    category = "model"
     usual = 1.3
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     without_edit = "what keeps the kernel off may be what the model is about"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -341,11 +337,9 @@ class TorchEagerAttention(Fix):
     - Some models say to be trained with "eager", Gemma 2 for one: it caps its scores.
     """
 
-    category = "model"
     usual = 1.25
     rarely_all = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetArgument("attn_implementation", '"sdpa"')
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -104,11 +104,9 @@ class TorchCompile(Fix):
     - On a CPU it needs a C++ compiler.
     """
 
-    category = "model"
     usual = 1.0
     compiles = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a model that is not compiled and can be, without doing so again and again."""
@@ -218,9 +216,6 @@ class TorchGraphBreaks(Fix):
     When not: A break between two large graphs costs little, as does one in code that runs seldom.
     """
 
-    category = "model"
-    equivalence = Equivalence.EXACT
-    framework = "torch"
     without_edit = "what the line is for decides what it becomes"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -270,7 +265,6 @@ class TorchRecompiling(Fix):
     compiles = True
     counted = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     in_libraries = {"transformers": "`DataCollator…(pad_to_multiple_of=N)`"}
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -62,7 +62,6 @@ class TorchAllocConf(Fix):
 
     category = "memory"
     equivalence = Equivalence.ENVIRONMENT
-    framework = "torch"
     edit = SetVariable({"PYTORCH_CUDA_ALLOC_CONF": "{conf}"})
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -104,10 +103,6 @@ class TorchCheckpointing(Fix):
       halfway.
     - Longer inputs than those of the first steps may come later.
     """
-
-    category = "model"
-    equivalence = Equivalence.EXACT
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a checkpointed model beside free memory; its second forward can go."""
@@ -156,10 +151,7 @@ class TorchEvaluationGrad(Fix):
     When not: Where gradients of the outputs are asked for (saliency, adversarial examples).
     """
 
-    category = "model"
     counted = True
-    equivalence = Equivalence.EXACT
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find an evaluation whose forwards autograd records."""
@@ -257,7 +249,6 @@ class TorchTransfers(Fix):
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find copies of a tenth of a step that pinning the loader would not explain."""

@@ -85,10 +85,8 @@ class TorchFusedOptimizer(Fix):
     - Adam, AdamW, SGD and Adagrad have it; a few of their options and devices do not.
     """
 
-    category = "model"
     usual = 1.15
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetArgument("fused", "True", OPTIMIZER, excludes="foreach")
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -140,10 +138,8 @@ class TorchCudnnBenchmark(Fix):
     - When runs must repeat bit for bit, or GPU memory is nearly full: kernels need work space.
     """
 
-    category = "model"
     probed_by = "cudnn_benchmark"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetFlag("torch.backends.cudnn.benchmark = True", unless=("cudnn.benchmark",))
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
@@ -199,8 +195,6 @@ class TorchDebugModes(Fix):
 
     category = "host"
     usual = 2.0
-    equivalence = Equivalence.EXACT
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find modes that are on during the steps."""
@@ -277,7 +271,6 @@ class TorchLaunchBlocking(Fix):
     category = "environment"
     usual = 1.5
     equivalence = Equivalence.ENVIRONMENT
-    framework = "torch"
     edit = SetVariable({"CUDA_LAUNCH_BLOCKING": "0"})
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -309,11 +302,9 @@ class TorchFlushDenormal(Fix):
     When not: Where such numbers are divided by each other, or are multiplied back into range.
     """
 
-    category = "model"
     counted = True
     usual = 2.0
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetFlag("torch.set_flush_denormal(True)", unless=("set_flush_denormal",))
 
     def look(self, evidence: Evidence) -> Cause | None:

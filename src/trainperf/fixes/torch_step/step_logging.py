@@ -63,7 +63,6 @@ class TorchStepLogging(Fix):
     category = "sync"
     usual = 1.2
     equivalence = Equivalence.SEMANTICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find what reads numbers or logs in each step, or a library's loop that does so."""

@@ -228,15 +228,6 @@ def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slot
     assert not any(one.late for one in found)
 
 
-def test_what_is_kept_leaves_less_to_save_for_others(monkeypatch):
-    with Machine().queue(monkeypatch) as queue:
-        leg, rates = queue._leg("a", queue.bench.run), []
-        for pairs in ([], [Pair(one * 10.0, 10.0, 10.0, 3) for one in (2.0, 2.1, 2.05)]):
-            queue._entered = [Contest(leg, candidate("b"), pairs, decided=True)]
-            rates.append(queue._rate(Contest(leg, candidate("a", hope=1.5)), False))
-    assert rates[1] < rates[0] / 1.9
-
-
 def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
     machine = Machine(**every("ac", step_s=0.083), bad={"fails_at": 2, "step_s": 0.083})
     found = compared(machine, ["a", "bad", "c"])
@@ -364,17 +355,6 @@ def test_a_judged_change_that_fails_in_one_process_has_failed(compared):
     found = compared(machine, [candidate("x", difference=0.02)])["x"]
     assert found.failure == "x breaks"
     assert all(leg.ended for leg in machine.legs if leg.name == "x")
-
-
-def test_what_could_add_little_to_a_change_that_pays_is_over_sooner(compared):
-    """Of a training whose steps are a fifth by then, a gain of 6 % is not worth many slices."""
-    wide = {"step_s": 0.1 / 1.03, "noise": 0.05, "start_s": 5.0}
-    pairs = []
-    for fast in (0.1, 0.02):
-        machine = Machine(fast=quiet(fast), wide=dict(wide), control=quiet(0.1))
-        found = compared(machine, [candidate("fast", share=0.8), candidate("wide", share=0.8)])
-        pairs.append(len(found["wide"].pairs))
-    assert pairs[1] < pairs[0]
 
 
 def test_what_was_measured_beside_others_stands_where_nothing_could_be_alone(compared):

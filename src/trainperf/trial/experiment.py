@@ -220,6 +220,8 @@ def _repeated(
         kept = {name: replace(one, **asdict(came.ratio)) for name, one in kept.items()}
     else:
         again = f"all {len(kept)} together, {again}"
+    if came.ratio.low <= 1:
+        again += "; each shows the gain, but slices varied so that its interval reaches below 1"
     noted = {name: replace(one, note=again) for name, one in kept.items()}
     return replace(stacked, ratio=came.ratio, together=True), found | noted
 

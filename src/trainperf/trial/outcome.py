@@ -124,7 +124,7 @@ def baseline(
         losses=losses,
         band=band,
         control=control,
-        start=_mean(known),
+        start=known[0] if known else None,
         start_spread_s=max(leads) - min(leads),
     )
 
@@ -255,21 +255,3 @@ def whole_s(measured: Measured, baseline: Baseline, steps: int | None) -> float:
         return 0.0
     once, _ = break_even(measured, baseline)
     return steps * baseline.step_s / max(measured.ratio.speedup, 1e-9) + (once or 0.0)
-
-
-def _mean(starts: Sequence[Start]) -> Start | None:
-    if not starts:
-        return None
-    return Start(
-        statistics.fmean(one.seconds for one in starts),
-        _mean_of(one.cpu_s for one in starts),
-        _mean_of(one.ready_s for one in starts),
-        statistics.fmean(one.steps for one in starts),
-    )
-
-
-def _mean_of(values: Iterable[float | None]) -> float | None:
-    """The mean, None where any is missing."""
-    known = list(values)
-    told = [one for one in known if one is not None]
-    return statistics.fmean(told) if len(told) == len(known) else None

@@ -326,7 +326,7 @@ class Queue:
         Unless it holds up all others.
         """
         series, start_s = self._series_of(contest.holds), self._start_s(contest.candidate)
-        rate = series.rate(contest, start_s, self._kept(contest), waits)
+        rate = series.rate(contest, start_s, waits)
         return rate + (first and contest.leg.starting and not self._overdue(contest))
 
     def _overdue(self, contest: Contest) -> bool:
@@ -435,9 +435,8 @@ class Queue:
         if contest.decided:  # with its twin
             return
         if candidate.difference is None:
-            worth = candidate.worth(contest.worth, self._kept(contest))
             over = len(contest.pairs) >= candidate.pairs
-            over = over and self._over(contest, series.least, worth)
+            over = over and self._over(contest, series.least, candidate.worth(contest.worth))
         else:
             found = series.both(contest)
             over = found is not None and is_told(found, candidate.difference, series.least)
@@ -456,21 +455,6 @@ class Queue:
         if twin is not None and not twin.decided:
             twin.failure, twin.decided = twin.failure or contest.failure, True
             twin.leg.end()
-
-    def _kept(self, but: Contest) -> float:
-        """How many times as fast the steps are with the best that pays: another has the rest.
-
-        Not with what changes the experiment, or is the same change made otherwise.
-        """
-        best = 1.0
-        for contest in self._entered:
-            own, other = contest.candidate, but.candidate
-            if own is None or other is None or own.apart or set(own.fixes) & set(other.fixes):
-                continue
-            least = 1 + self._series_of(contest.holds).least
-            if contest.decided and contest.ratio is not None and contest.ratio.low > least:
-                best = max(best, contest.ratio.low)
-        return best
 
     def _base_slice(self, clock: Clock, series: Series) -> Slice | None:
         try:

@@ -124,16 +124,13 @@ class Series:
         pair = (other, own) if contest.again else (own, other)
         return of_two(*pair, twin.speedup)[0]
 
-    def rate(
-        self, contest: Contest, usual_s: float, kept: float = 1.0, waits: Sequence[Contest] = ()
-    ) -> float:
+    def rate(self, contest: Contest, usual_s: float, waits: Sequence[Contest] = ()) -> float:
         """What a contest may save of the whole training, for each second that it still takes.
 
-        A leg takes `usual_s` to start. What is `kept` makes the steps so many times as fast: there
-        is less of them left to save. The control may save what those save that wait for it.
+        A leg takes `usual_s` to start. The control may save what those save that wait for it.
         """
         candidate = contest.candidate
-        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope) / kept
+        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope)
         saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
         if candidate is not None and candidate.apart:
             saves *= LESS_FOR_ANOTHER

@@ -32,9 +32,9 @@ from trainperf.self_test.judging import (
     nothing_kept,
     nothing_to_gain,
 )
-from trainperf.trial.budget import LATE, NO_SLICE, Bench, Clock, Costs
+from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.planning import SEED, WARM_UP_STEPS
 from trainperf.trial.queue import Queue
 
@@ -83,7 +83,7 @@ def self_test(
             try:
                 experiment()
             except (TrainperfError, LegFailed) as error:
-                late = str(error) in (LATE, NO_SLICE)
+                late = isinstance(error, OutOfTime)
                 test.checks.append(Check(name, "unknown" if late else "problem", f"{error}"))
         return test.result(time.monotonic() - began)
 
@@ -151,7 +151,7 @@ class _Test:
         if asked():
             raise KeyboardInterrupt
         self._against_itself("A/A: beside a hidden loader", baseline.control)
-        failure = "" if measured.failure == LATE else measured.failure
+        failure = "" if measured.late else str(measured.failure or "")
         self._against_itself("hidden loader: made faster", measured.ratio, failure)
 
     def result(self, took: float) -> SelfTest:

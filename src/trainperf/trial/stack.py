@@ -10,7 +10,7 @@ from trainperf.model import Outcome, Ratio
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.outcome import Baseline, Measured, Start, floor
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio

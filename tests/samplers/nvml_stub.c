@@ -7,9 +7,6 @@
  *   STUB_GPM=1                      GPUs have the Hopper counters
  *   STUB_THROTTLE=0x44              clock event bits
  *   STUB_CC=9.0  STUB_DRIVER=550.54.14  STUB_CUDA=12040  STUB_NAME=...
- *   STUB_NVLINK=0-1x4,1-Sx2         NVLinks, S: to a switch, H: to one that a virtual machine
- *                                   does not show, N: to an NPU, G: to a GPU that is not seen
- *   STUB_NVLINK_VERSION=6           as nvml.h counts them
  *   STUB_GENERATION=3@1  STUB_WIDTH=8@1   of GPU 1's PCIe (default 4, 16)
  *   STUB_GENERATION_NOW=4@0         of GPU 0's link at the moment (default 1)
  *   STUB_PROCESSES=0                that compute on each GPU (default 2, at most 2)
@@ -273,70 +270,9 @@ typedef struct {
   unsigned domain, bus, device, id, subsystem;
   char bus_id[32];
 } pci_t;
-static int place_of(const char *peer, pci_t *pci) {
-  memset(pci, 0, sizeof *pci);
-  int hidden = *peer == 'H';
-  pci->domain = hidden ? 0xffffffff : 0;
-  pci->bus = hidden ? 0xffff : *peer >= '0' && *peer <= '9' ? 16 + atoi(peer) : 99;
-  pci->device = hidden ? 0xff : 0;
-  const char *format = hidden ? "%07X:%04X:%02X.0" : "%08X:%02X:%02X.0";
-  snprintf(pci->bus_id, sizeof pci->bus_id, format, hidden ? 0xfffffff : 0, pci->bus, pci->device);
-  return 0;
-}
-/* The other end of a GPU's link of this number: "1", "S"; NULL if there is no such link. */
-static const char *peer(const gpu_t *gpu, unsigned link) {
-  static char ends[2][8];
-  unsigned count;
-  for (const char *at = setting("STUB_NVLINK", ""); at && *at; at = strchr(at, ',')) {
-    at += *at == ',';
-    if (sscanf(at, "%7[^-]-%7[^x]x%u", ends[0], ends[1], &count) != 3) break;
-    for (int end = 0; end < 2; end++) {
-      char *after;
-      if (strtoul(ends[end], &after, 10) != gpu->index || after == ends[end]) continue;
-      if (link < count) return ends[1 - end];
-      link -= count;
-    }
-  }
-  return NULL;
-}
-static int nvlink(gpu_t *gpu, unsigned link, const char *name) {
-  int code = outcome(name, gpu);
-  if (code) return code;
-  if (!getenv("STUB_NVLINK")) return 3;
-  return link < 18 ? 0 : 2;
-}
 int nvmlDeviceGetPciInfo_v3(gpu_t *gpu, pci_t *pci) {
-  char own[8];
-  snprintf(own, sizeof own, "%u", gpu->index % 1000);
-  ANSWER(gpu, place_of(own, pci));
-}
-#ifndef NO_nvmlDeviceGetNvLinkState
-int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *active) {
-  int code = nvlink(gpu, link, __func__);
-  if (!code) *active = peer(gpu, link) != NULL;
-  return code;
-}
-#endif
-#ifndef NO_nvmlDeviceGetNvLinkVersion
-int nvmlDeviceGetNvLinkVersion(gpu_t *gpu, unsigned link, unsigned *version) {
-  int code = nvlink(gpu, link, __func__);
-  if (!code) *version = (unsigned)atoi(setting("STUB_NVLINK_VERSION", "6"));
-  return code;
-}
-#endif
-#ifndef NO_nvmlDeviceGetNvLinkRemoteDeviceType
-int nvmlDeviceGetNvLinkRemoteDeviceType(gpu_t *gpu, unsigned link, unsigned *type) {
-  int code = nvlink(gpu, link, __func__);
-  const char *end = code ? NULL : peer(gpu, link);
-  if (end) *type = *end == 'S' ? 2 : *end == 'N' ? 1 : *end == 'H' ? 255 : 0;
-  return code;
-}
-#endif
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(gpu_t *gpu, unsigned link, pci_t *pci) {
-  int code = nvlink(gpu, link, __func__);
-  const char *end = code ? NULL : peer(gpu, link);
-  if (end) place_of(end, pci);
-  return code;
+  memset(pci, 0, sizeof *pci);
+  ANSWER(gpu, pci->bus = 16 + gpu->index);
 }
 static int processes(gpu_t *gpu, unsigned *count, process_t *list, const char *name) {
   int code = outcome(name, gpu);

@@ -106,7 +106,6 @@ from trainperf.recording.run import (
     GpuSample,
     HostSample,
     Leg,
-    Link,
     Recording,
     Run,
     Sample,

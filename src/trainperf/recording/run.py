@@ -157,15 +157,6 @@ class HostSample:
 
 
 @dataclass(frozen=True)
-class Link:
-    """The connection between devices. `bytes_s` is its rate for one device, one way."""
-
-    kind: str  # "PCIe", "NVLink", "EFA", "network"
-    bytes_s: float | None
-    source: str  # how it is known: "measured in this run", "package data", …
-
-
-@dataclass(frozen=True)
 class Sample:
     """Readings of the samplers at `t`, on the clock that stamps the steps.
 
@@ -183,11 +174,10 @@ class Recording:
 
     `events` holds the lines each observed process wrote, by process id, in order.
     `started` and `ended` are on the clock of the events (`time.monotonic()`).
-    `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `gpu_link` is what
-    connects the GPUs of this host; None for fewer than two, and where nothing tells.
-    `container` is what the control groups counted meanwhile. `reads` are the files that the
-    script read, by volume, `reads_reason` why there are none; `objects` what it read from
-    S3; `channels` the inputs of its SageMaker job.
+    `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `container` is what the
+    control groups counted meanwhile. `reads` are the files that the script read, by volume,
+    `reads_reason` why there are none; `objects` what it read from S3; `channels` the inputs of
+    its SageMaker job.
     """
 
     run: Run
@@ -202,7 +192,6 @@ class Recording:
     sampling_note: str = ""  # GPUs lost, samples thinned
     output_tail: str = ""
     shm_used: int | None = None
-    gpu_link: Link | None = None
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
     reads_reason: str = ""

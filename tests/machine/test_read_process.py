@@ -68,7 +68,7 @@ def test_it_finds_what_looking_here_finds(tmp_path: Path) -> None:
     assert reason == why == ""
     assert isinstance(apart, Reads)
     assert (apart.volume, apart.sizes, apart.examples) == (here.volume, here.sizes, here.examples)
-    assert apart.probed_files == here.probed_files
+    assert apart.probed_bytes == here.probed_bytes
 
 
 def test_nothing_is_started_where_no_file_was_read(monkeypatch: pytest.MonkeyPatch) -> None:

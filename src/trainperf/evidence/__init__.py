@@ -127,7 +127,6 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
             (), "the reads", reads, recording.reads, observed, taken.resident_, found
         ),
         objects=recording.objects,
-        channels=recording.channels,
         unread=tuple(parts.faults),
     )
 

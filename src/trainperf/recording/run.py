@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from trainperf.recording.machine.machine import ContainerUse, Gpu
-from trainperf.recording.machine.storage import Channel, Objects, Reads
+from trainperf.recording.machine.storage import Objects, Reads
 
 FORMAT_VERSION = 2
 """Of what is saved: a recording, a diagnosis."""
@@ -176,8 +176,7 @@ class Recording:
     `started` and `ended` are on the clock of the events (`time.monotonic()`).
     `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `container` is what the
     control groups counted meanwhile. `reads` are the files that the script read, by volume,
-    `reads_reason` why there are none; `objects` what it read from S3; `channels` the inputs of
-    its SageMaker job.
+    `reads_reason` why there are none; `objects` what it read from S3.
     """
 
     run: Run
@@ -196,4 +195,3 @@ class Recording:
     reads: tuple[Reads, ...] = ()
     reads_reason: str = ""
     objects: tuple[Objects, ...] = ()
-    channels: tuple[Channel, ...] = ()

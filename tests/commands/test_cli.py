@@ -150,7 +150,7 @@ def test_merge_prints_one_report_and_saves_it_with_the_records(records):
 
 
 def test_merge_can_save_it_elsewhere_and_print_json(records, tmp_path):
-    words = ["--json", "--output", "joined.json", "--patch", "joined.diff"]
+    words = ["--output-format", "json", "--output", "joined.json", "--patch", "joined.diff"]
     result = CliRunner().invoke(cli, ["merge", *words, str(records)])
     assert json.loads(result.stdout)["verdict"]["bottleneck"] == "input"
     assert store.load(tmp_path / "joined.json") == INPUT_BOUND
@@ -166,7 +166,7 @@ def test_a_saved_run_is_shown_again(tmp_path, monkeypatch):
         result = CliRunner().invoke(cli, words)
         assert result.exit_code == 0
         assert "Input-bound" in result.output
-    result = CliRunner().invoke(cli, ["show", "--json", str(path)])
+    result = CliRunner().invoke(cli, ["show", "--output-format", "json", str(path)])
     assert result.output.startswith("{")
     store.save(INPUT_BOUND, copied := tmp_path / "of a mail.json")
     result = CliRunner().invoke(cli, ["show", str(copied)])

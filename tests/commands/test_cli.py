@@ -181,11 +181,6 @@ def test_explain_lists_all_and_tells_one():
     assert "not seen" not in told
 
 
-def test_explain_says_what_no_run_has_shown_yet():
-    told = CliRunner().invoke(cli, ["explain", "gpu_throttled"]).output
-    assert "not seen in a real run yet: it takes a GPU" in told
-
-
 # ------------------------------------------------------------- as a process of its own
 
 
@@ -235,12 +230,3 @@ def test_a_usage_error_is_one_line_and_a_hint(monkeypatch, capsys, words, line, 
     assert first.startswith("trainperf: ")
     assert line in first
     assert second == f"  {hint}"
-
-
-def test_without_a_word_the_help_is_shown(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["trainperf"])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code in (0, 2)  # by the version of click
-    told = capsys.readouterr()
-    assert "Commands:" in told.out + told.err

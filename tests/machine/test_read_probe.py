@@ -144,15 +144,3 @@ def test_a_pipe_that_has_taken_a_files_place_is_refused_at_once(tmp_path: Path) 
     found = probe([Piece(str(tmp_path / "pipe"), 0, 10)])
 
     assert "no regular file" in found.reason
-
-
-def test_a_fault_of_the_probe_is_a_reason_and_prints_nothing(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def fails(*args: object) -> None:
-        raise TypeError("ours")
-
-    monkeypatch.setattr(read_probe, "_timed", fails)
-
-    assert probe([Piece("/data/a", 0, 10)]).reason == "the probe failed: TypeError"
-    assert capfd.readouterr().err == ""

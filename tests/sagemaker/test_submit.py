@@ -261,10 +261,3 @@ def test_a_job_that_failed_with_an_output_but_no_report_gives_its_own_reason(
     error = call("submit", "train.py", *ASKED).exception
     assert isinstance(error, ScriptFailed)
     assert "AlgorithmError: pip failed" in str(error)
-
-
-def test_ctrl_c_while_the_job_is_created_says_that_it_may_cost_money(aws, monkeypatch):
-    monkeypatch.setattr(service, "create", interrupted)
-    result = call("submit", "train.py", *ASKED)
-    assert "would cost money" in result.stderr
-    assert "aws sagemaker stop-training-job" in result.stderr

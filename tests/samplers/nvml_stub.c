@@ -7,8 +7,6 @@
  *   STUB_GPM=1                      GPUs have the Hopper counters
  *   STUB_THROTTLE=0x44              clock event bits
  *   STUB_CC=9.0  STUB_DRIVER=550.54.14  STUB_CUDA=12040  STUB_NAME=...
- *   STUB_GENERATION=3@1  STUB_WIDTH=8@1   of GPU 1's PCIe (default 4, 16)
- *   STUB_GENERATION_NOW=4@0         of GPU 0's link at the moment (default 1)
  *   STUB_PROCESSES=0                that compute on each GPU (default 2, at most 2)
  *   STUB_ORDER=2,0,1                NVML's GPU 0 is card 2, by its UUID (default 0,1,2,...)
  *   STUB_NAME=A;B                   names of GPU 0 and 1; the last one is that of all others
@@ -18,7 +16,7 @@
  *                                   is the mean of the last whole window of 1 s
  *   STUB_LEGS=FOLDER                GPU 0 holds STUB_LEG_MIB=2048 for each living process that
  *                                   has a file there, named by its number (tests/kit/siblings.py)
- *   STUB_ECC=3  STUB_MIG=1  STUB_PERSISTENCE=1  STUB_APPLICATION_CLOCK=1410
+ *   STUB_ECC=3  STUB_MIG=1   STUB_APPLICATION_CLOCK=1410
  *                                   errors not corrected, and modes; "not supported" if not set
  *   STUB_CALLS=FILE                 append the name of every function called
  */
@@ -187,21 +185,6 @@ int nvmlDeviceGetEnforcedPowerLimit(gpu_t *gpu, unsigned *mw) { ANSWER(gpu, *mw 
 int nvmlDeviceGetMaxClockInfo(gpu_t *gpu, int type, unsigned *mhz) {
   ANSWER(gpu, *mhz = type == 1 ? 1710 : 1);
 }
-static unsigned of_gpu(const gpu_t *gpu, const char *name, unsigned otherwise) {
-  unsigned value, index;
-  int read = sscanf(setting(name, ""), "%u@%u", &value, &index);
-  return read == 2 && index == gpu->index ? value : otherwise;
-}
-int nvmlDeviceGetMaxPcieLinkGeneration(gpu_t *gpu, unsigned *n) {
-  ANSWER(gpu, *n = of_gpu(gpu, "STUB_GENERATION", 4));
-}
-int nvmlDeviceGetCurrPcieLinkGeneration(gpu_t *gpu, unsigned *n) {
-  ANSWER(gpu, *n = of_gpu(gpu, "STUB_GENERATION_NOW", 1));
-}
-int nvmlDeviceGetCurrPcieLinkWidth(gpu_t *gpu, unsigned *n) {
-  ANSWER(gpu, *n = of_gpu(gpu, "STUB_WIDTH", 16));
-}
-int nvmlDeviceGetMaxPcieLinkWidth(gpu_t *gpu, unsigned *n) { ANSWER(gpu, *n = 16); }
 /* For how long kernels ran until `t`, where they run for a share of each period. */
 static double ran(double t, double period, double share) {
   double whole = floor(t / period);
@@ -237,9 +220,6 @@ static int optional(gpu_t *gpu, const char *name, const char *function, unsigned
   *value = (unsigned)atoi(getenv(name));
   return 0;
 }
-int nvmlDeviceGetPersistenceMode(gpu_t *gpu, unsigned *mode) {
-  return optional(gpu, "STUB_PERSISTENCE", __func__, mode);
-}
 int nvmlDeviceGetMigMode(gpu_t *gpu, unsigned *current, unsigned *pending) {
   *pending = 1; /* asked for, and there after the next reset */
   return optional(gpu, "STUB_MIG", __func__, current);
@@ -253,9 +233,6 @@ int nvmlDeviceGetTotalEccErrors(gpu_t *gpu, int type, int counter, unsigned long
   int code = optional(gpu, "STUB_ECC", __func__, &found);
   *errors = found;
   return code;
-}
-int nvmlDeviceGetPcieThroughput(gpu_t *gpu, int counter, unsigned *kb) {
-  ANSWER(gpu, *kb = counter == 1 ? 2000 : 1000); /* 1 counts what the GPU receives */
 }
 #ifndef NO_nvmlDeviceGetCurrentClocksEventReasons
 int nvmlDeviceGetCurrentClocksEventReasons(gpu_t *gpu, unsigned long long *bits) {
@@ -319,8 +296,6 @@ int nvmlGpmMetricsGet(metrics_t *request) {
       case 2: metric->value = 80.0; break;  /* SMs */
       case 5: metric->value = 25.0; break;  /* tensor cores */
       case 10: metric->result = 3; break;   /* memory: not supported */
-      case 20: metric->value = 10.0; break; /* PCIe sent, MiB/s */
-      case 21: metric->value = 0.0 / 0.0; break;
       default: metric->result = 2;
     }
   }

@@ -122,14 +122,10 @@ class GpuSample:
     power_w: float | None = None
     sm_clock_mhz: int | None = None
     throttle: tuple[str, ...] | None = None  # None: the driver does not say
-    pcie_rx_bytes_s: float | None = None
-    pcie_tx_bytes_s: float | None = None
     processes: int | None = None  # compute processes on the card, ours among them
     sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
     tensor_active: float | None = None  # GPM
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
-    pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
-    pcie_width: int | None = None
     slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
     memory_of: dict[int, int] = field(default_factory=dict)  # bytes by process, where told
 

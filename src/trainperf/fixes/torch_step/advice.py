@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
-from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_said, part_seconds
+from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence
 from trainperf.model.torch.step import DeviceWait
 
@@ -228,44 +228,6 @@ self.items = nn.Embedding(rows, width, sparse=True)
 tables = list(model.items.parameters())
 rest = [weight for weight in model.parameters() if all(weight is not table for table in tables)]
 optimizers = [torch.optim.SparseAdam(tables, lr=lr), torch.optim.Adam(rest, lr=lr)]""",
-        )
-
-
-class TorchFlattenParameters(Fix):
-    """Put the weights of recurrent layers into one piece of memory: `flatten_parameters()`.
-
-    ## Why it is slow
-    cuDNN wants all weights of an `LSTM`, `GRU` or `RNN` side by side. When they are not, after
-    `copy.deepcopy` or `DataParallel`, PyTorch copies them together in each forward.
-
-    ## What changes
-    `flatten_parameters()` copies them once. Values and results stay the same.
-
-    ## When not to
-    Under `DataParallel` each forward gets scattered copies of the weights anew, so the
-    call belongs into `forward`, and `DistributedDataParallel` is the real repair.
-    """
-
-    category = "model"
-    framework = "torch"
-    without_edit = "whether the weights are scattered once or in each forward is not seen"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find recurrent layers whose weights lie in several pieces of a GPU's memory."""
-        model = evidence.torch.model
-        if not model.scattered or evidence.device.kind != "GPU":
-            return None
-        layers = count_of(model, RECURRENT)
-        whose = f" of {model.cls}'s {layers} recurrent layers" if layers > 1 else ""
-        return Cause(
-            title="The weights of a recurrent layer lie scattered in GPU memory",
-            text=f"The weights{whose} are not in one piece of memory: each forward copies them "
-            f"together.{part_said(evidence, 'Forward takes', 'forward')}",
-            saves=Saving("at most all of forward", lambda: part_seconds(evidence, "forward")),
-            where=model.scattered,
-            advice="Call flatten_parameters() on the layer after the model is on the GPU, or first "
-            "in forward.",
-            snippet="self.rnn.flatten_parameters()\noutput, state = self.rnn(x)",
         )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.timing import Measure
-from trainperf.recording.run import Link
 
 GONE = "when its connection to another rank broke"
 """How a rank ended that lost another one: what that one says is the cause."""
@@ -67,16 +66,6 @@ class AllReduce:
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """DDP's own logging: mean seconds per step of backward, exchange, and both at once."""
-
-    compute_s: float
-    exchange_s: float
-    overlap_s: float
-    steps: int
-
-
-@dataclass(frozen=True)
 class Exchange:
     """How gradients are exchanged, and what that costs a step.
 
@@ -94,8 +83,6 @@ class Exchange:
     bytes: int | None = None  # gradients that a replica gives away in a step
     buckets: tuple[int, ...] = ()  # bytes of each all-reduce of a step
     all_reduce: AllReduce | Missing = NOT_TIMED
-    link: Link | None = None
-    overlap: Overlap | None = None
 
     @property
     def seconds(self) -> float:

@@ -135,7 +135,7 @@ def test_a_worker_that_records_nothing_else_still_writes_its_sums(tmp_path: Path
     record.flush()
     record.discard()
     writing = s3.counts(SimpleNamespace(record=record))._write
-    writing({"buckets": [], "busy": 0.0, "more": 0})
+    writing({"buckets": [], "busy": 0.0})
     (file,) = tmp_path.glob("events-*.jsonl")
     assert '"e": "s3"' in file.read_text()
     assert "hello" not in file.read_text()

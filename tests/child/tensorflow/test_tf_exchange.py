@@ -4,34 +4,11 @@ import json
 import subprocess
 import sys
 import textwrap
-from types import SimpleNamespace
 
 import pytest
 
 from kit.processes import patient
-from trainperf.child.tensorflow.exchange import NO_EXCHANGE, Exchange, Reduction
-
-
-def test_under_xla_each_replica_keeps_what_it_has_while_the_exchange_is_off():
-    class Extended:
-        """A strategy that needs no merging call: all its devices are GPUs, under XLA."""
-
-        def _use_merge_call(self):
-            return False
-
-        def _replica_ctx_all_reduce(self, reduce_op, value, options=None):
-            return [2 * one for one in value]
-
-    made = Exchange(SimpleNamespace(process=SimpleNamespace(off=True), driver=None))
-    made._keyed = True
-    made._reductions.append(Reduction(1, (10,), True))
-    made.watch(Extended)
-    assert Extended()._replica_ctx_all_reduce("SUM", [1, 2]) == [2, 4]
-    made.off()
-    assert Extended()._replica_ctx_all_reduce("SUM", [1, 2]) == [1, 2]
-    made.on()
-    assert Extended()._replica_ctx_all_reduce("SUM", [1, 2]) == [2, 4]
-
+from trainperf.child.tensorflow.strategies import NO_EXCHANGE
 
 PROGRAM = """
     import json
@@ -42,31 +19,27 @@ PROGRAM = """
     from tensorflow.python.distribute import mirrored_strategy
     from tensorflow.python.eager.polymorphic_function import function_context
 
-    from trainperf.child.tensorflow.exchange import Exchange
+    from trainperf.child.tensorflow.strategies import Exchange
 
     def failed(what, error):
         raise error
 
     process = SimpleNamespace(off=False, failed=failed)
-    exchange = Exchange(SimpleNamespace(process=process, driver=None))
+    exchange = Exchange(process)
     exchange.key_functions(function_context)
     exchange.watch(mirrored_strategy.MirroredExtended)
 
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    way, operations, optimizer = sys.argv[1:]
+    way, operations = sys.argv[1:]
     one = tf.distribute.ReductionToOneDevice() if operations == "one" else None
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=one)
     with strategy.scope():
-        if optimizer == "keras":
-            import keras
-        else:
-            import tf_keras as keras
+        import keras
+
         model = keras.Sequential([keras.layers.Dense(4), keras.layers.BatchNormalization()])
         model.build((None, 8))
         sgd = keras.optimizers.SGD(0.1)
-        if optimizer == "legacy":
-            sgd = keras.optimizers.legacy.SGD(0.1)
 
     def replica(x):
         with tf.GradientTape() as tape:
@@ -103,7 +76,7 @@ PROGRAM = """
 
     told = {"before": exchange.off()}
     step(next(batches))
-    told["bytes"] = sum(one.bytes for one in exchange.reductions())
+    told["bytes"] = sum(one.bytes for one in exchange.sums())
     told["with"] = differ()
     told["off"] = exchange.off()
     step(next(batches))
@@ -121,23 +94,19 @@ PROGRAM = """
 @pytest.mark.script
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("way", "operations", "optimizer"),
+    ("way", "operations"),
     [
-        ("function", "collective", "keras"),
-        ("inner", "collective", "keras"),
-        ("function", "one", "keras"),
-        ("eager", "collective", "keras"),
-        ("function", "collective", "tf_keras"),
-        ("function", "collective", "legacy"),
+        ("function", "collective"),
+        ("inner", "collective"),
+        ("function", "one"),
+        ("eager", "collective"),
     ],
 )
-def test_replicas_go_their_own_ways_while_the_exchange_is_off(tmp_path, way, operations, optimizer):
-    if optimizer != "keras":
-        pytest.importorskip("tf_keras")
+def test_replicas_go_their_own_ways_while_the_exchange_is_off(tmp_path, way, operations):
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, str(path), way, operations, optimizer],
+        [sys.executable, str(path), way, operations],
         env=patient(),
         capture_output=True,
         text=True,

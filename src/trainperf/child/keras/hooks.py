@@ -70,10 +70,7 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     def made(model: Any, *args: Any, **kwargs: Any) -> None:
         drive_train_function(loops, model, epochs)
 
-    def built(model: Any, *args: Any, **kwargs: Any) -> None:
-        loops.strategies.model(model)
-
-    before(loops.process, trainer, "__init__", "a model", built)
+    before(loops.process, trainer, "__init__", "a model", loops.strategies.model)
     after(loops.process, trainer, "make_train_function", "a train function", made)
     watch_train_on_batch(loops, trainer)
     watch_calls_of(loops, trainer, of_predict)

@@ -74,6 +74,15 @@ def users_frame(skip_self: object = None) -> tuple[FrameType | None, str]:
     return None, called
 
 
+def users_frames() -> Iterator[FrameType]:
+    """The frames of the user's that are under way, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
 def first_argument(frame: FrameType) -> object:
     """Return what a frame's function has as its first argument: `self`, in a method."""
     code = frame.f_code

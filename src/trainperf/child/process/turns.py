@@ -141,12 +141,9 @@ def _holding(
     kinds: tuple[type[ast.stmt], ...] = (ast.For, ast.While),
 ) -> Iterator[tuple[Any, FrameType]]:
     """The statements of these kinds that hold the current lines of the user's, innermost first."""
-    frame, _ = frames.users_frame()
-    while frame is not None:
-        if frames.is_users(frame.f_code.co_filename):
-            for node in nodes_around(frame, kinds):
-                yield node, frame
-        frame = frame.f_back
+    for frame in frames.users_frames():
+        for node in nodes_around(frame, kinds):
+            yield node, frame
 
 
 def nodes_around(frame: Any, kinds: Any) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.process import Attempt
 from . import batches as tf_batches
-from . import models, strategies
+from . import models
 from .retraces import users_function
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def record(driver: Driver) -> None:
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
-        ("strategies", strategies.record),
+        ("strategies", driver.loops.strategies.record),
         ("models", models.record),
         ("callbacks", record_callbacks),
         ("step function", record_step_function),

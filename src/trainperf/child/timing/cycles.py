@@ -171,7 +171,6 @@ class Cycles:
                         gap = self._clock() - self._began - self._aside_s
                     found = self._found if self._gap is not None else self._parts()
                     self._write(gap, complete=False, opening_s=None, **found)
-        self._process.temporary.record()
         self._process.record.write("done")
         self._process.record.flush()
 

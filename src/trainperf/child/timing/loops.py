@@ -283,9 +283,6 @@ class Loops:
                 driver.plan.step_ended(self._bare_s)
         self.update()
 
-    def fit_begins(self) -> None:
-        """Keras's `fit` is called."""
-
     def makes_batches(self) -> bool:
         """Count an update; whether so many came without a batch that the loop makes its own."""
         driver = self.training.driver

@@ -249,6 +249,8 @@ def drain(driver: Any, seconds: float) -> tuple[list[tuple[float, int]], float]:
     The times are in seconds since the beginning, without what opening the input again
     took. Raises `Exhausted` where too few batches come, and what the input itself raises.
     """
+    if driver.world is not None and driver.loops.name == "tensorflow":
+        raise Exhausted("the workers of a strategy ask each other for every batch")
     marks: list[tuple[float, int]] = []
     began = driver.clock()
     drained, chunk, restarting = 0, 1, 0.0

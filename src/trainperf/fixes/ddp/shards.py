@@ -54,23 +54,16 @@ _SHUFFLE = 2
 class TorchUnevenShards(Fix):
     """Give every rank the same number of batches.
 
-    ## Why it is slow
-    A rank whose shard is shorter is done first. The others then wait for its part of the
-    next exchange: the training hangs, fails with a time-out, or under `Join` goes on
-    with fewer ranks.
-
-    ## What changes
-    `DistributedSampler` cuts the data into equal parts: with `drop_last=True` by leaving
+    Why slow: A rank whose shard is shorter is done first. The others then wait for its part of the
+    next exchange: the training hangs, fails with a time-out, or under `Join` goes on with fewer
+    ranks.
+    Changes: `DistributedSampler` cuts the data into equal parts: with `drop_last=True` by leaving
     out the few samples that are over, without it by repeating some.
-
-    ## When not to
-    When every sample must be seen exactly once: keep the shards and train under `Join`.
+    When not: When every sample must be seen exactly once: keep the shards and train under `Join`.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "which samples are left out or read twice is a choice"
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find ranks of a job that exchanges gradients with fewer steps than others."""
@@ -103,23 +96,17 @@ class TorchUnevenShards(Fix):
 class TorchUnshardedData(Fix):
     """Let each rank read its own part of the data: `DistributedSampler`.
 
-    ## Why it is slow
-    A `DataLoader` with PyTorch's usual samplers goes through the whole dataset in every
+    Why slow: A `DataLoader` with PyTorch's usual samplers goes through the whole dataset in every
     rank: with N ranks each sample is seen N times in an epoch.
-
-    ## What changes
-    `DistributedSampler` gives each rank every N-th sample: an epoch is one pass over the
+    Changes: `DistributedSampler` gives each rank every N-th sample: an epoch is one pass over the
     data again. `set_epoch` changes the order between epochs.
-
-    ## When not to
+    When not:
     - When each rank's dataset is its own part already.
     - When epochs are meant to be N passes: shorten the schedule along with the epoch.
     - Evaluation that adds up over all samples: the last ones are repeated to make parts equal.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a loader of a job of several ranks whose sampler knows nothing of them."""

@@ -150,14 +150,14 @@ def other_loops() -> list[dict[str, Any]]:
     training = [loop for loop in loops if _updates(loop, steps)]
     innermost = [one for one in training if not any(_within(other, one) for other in training)]
     fits = [node for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
-    others = [
+    others: list[dict[str, Any]] = [
         {"what": what, "file": path, "line": node.lineno}
         for what, found in (("loop", innermost), ("fit", fits))
         for node in found
         if not any(_holds(node, line) for line in lines)
         and not any(_holds(loop, line) for loop in loops if _within(node, loop) for line in lines)
     ]
-    return sorted(others, key=lambda other: int(other["line"]))[:_MOST]
+    return sorted(others, key=lambda other: other["line"])[:_MOST]
 
 
 def _is_fit(call: ast.Call) -> bool:

@@ -157,7 +157,8 @@ def _size(value: Any) -> int | None:
     counts = [tensor.shape.num_elements() for tensor in parts]
     if None in counts:
         return None
-    return sum(count * tensor.dtype.size for count, tensor in zip(counts, parts, strict=True))
+    sizes = (count * tensor.dtype.size for count, tensor in zip(counts, parts, strict=True))
+    return int(sum(sizes))
 
 
 # Strategies, and models outside of their scopes.

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
@@ -61,16 +60,15 @@ class Bucket:
         if len(self.keys) < KEYS:
             self.keys.setdefault(key, None)
 
-    def went_wrong(self, name: str) -> None:
-        if name in self.errors or len(self.errors) < ERRORS:
-            self.errors[name] = self.errors.get(name, 0) + 1
-
     def answered(self, key: Any, got: Any, error: BaseException | None, seconds: float) -> None:
         """Count a request; `got` is what came of asking for an object, None for all else."""
         self.requests += 1
         self.seconds += seconds
-        if error is not None and not isinstance(getattr(error, "response", None), dict):
-            self.went_wrong(type(error).__name__)  # others were seen attempt by attempt
+        if error is not None:
+            told = getattr(error, "response", None) or {}
+            name = str(told.get("Error", {}).get("Code") or type(error).__name__)[:60]
+            if name in self.errors or len(self.errors) < ERRORS:
+                self.errors[name] = self.errors.get(name, 0) + 1
         length = None if got is None else got.get("ContentLength")
         if not isinstance(length, int):
             return
@@ -151,13 +149,10 @@ READING = frozenset({"GetObject", "HeadObject", "ListObjects", "ListObjectsV2"})
 QUIET = "not recorded"
 """`Recorder.broken` of a process that helps another one."""
 
-_current: ContextVar[Bucket | None] = ContextVar("trainperf_s3", default=None)
-
 
 def hook(counts: Counts, module: ModuleType) -> None:
     """Set the hooks of `botocore.client` or another client of S3, just imported."""
     if module.__name__ == "botocore.client":
-        _hook_attempts(sys.modules.get("botocore.endpoint"), "Endpoint")
 
         @around(None, module.BaseClient, "_make_api_call")
         def call(original: Any, client: Any, operation: Any, params: Any) -> Any:
@@ -169,7 +164,6 @@ def hook(counts: Counts, module: ModuleType) -> None:
         if body is not None:
             around(None, body, "read")(partial(_read, counts))
     else:
-        _hook_attempts(sys.modules.get("aiobotocore.endpoint"), "AioEndpoint")
 
         @around(None, module.AioBaseClient, "_make_api_call")
         async def wait(original: Any, client: Any, operation: Any, params: Any) -> Any:
@@ -202,7 +196,7 @@ def _counting(counts: Counts, client: Any, operation: str, params: Any) -> Itera
     if bucket is None:
         yield answer
         return
-    token, began = _current.set(bucket), counts.begins()
+    began = counts.begins()
     wrong: BaseException | None = None
     try:
         yield answer
@@ -211,7 +205,6 @@ def _counting(counts: Counts, client: Any, operation: str, params: Any) -> Itera
         raise
     finally:
         with suppress(Exception):  # else a figure less; the program has its answer
-            _current.reset(token)
             got = answer[0] if answer and operation == "GetObject" else None
             counts.ends(partial(bucket.answered, params.get("Key"), got, wrong), began)
             if got is not None and hasattr(got.get("Body"), "__dict__"):
@@ -246,31 +239,3 @@ def _read(counts: Counts, original: Any, body: Any, *args: Any, **kwargs: Any) -
         return original(body, *args, **kwargs)
     finally:
         counts.ends(add, began)
-
-
-def _hook_attempts(module: ModuleType | None, owner: str) -> None:
-    """See each attempt of a call: botocore tries again by itself, and says so to nobody."""
-
-    cls = getattr(module, owner, None)
-    if cls is None or "_needs_retry" not in vars(cls):
-        return
-
-    @around(None, cls, "_needs_retry")
-    def retry(original: Any, endpoint: Any, *args: Any, **kwargs: Any) -> Any:
-        _attempt(*args, **kwargs)
-        return original(endpoint, *args, **kwargs)  # of aiobotocore's, to be awaited
-
-
-def _attempt(
-    attempts: Any = None,
-    operation_model: Any = None,
-    request_dict: Any = None,
-    response: Any = None,
-    caught_exception: Any = None,
-) -> None:
-    """Count what went wrong in one attempt of the current call."""
-    bucket = _current.get()
-    with suppress(Exception):
-        if bucket is not None and response is not None and response[0].status_code >= 300:
-            code = response[1].get("Error", {}).get("Code") or response[0].status_code
-            bucket.went_wrong(str(code)[:60])

@@ -20,13 +20,6 @@ class Store:
         return self.held[name]
 
 
-def test_a_word_in_the_store_is_heard():
-    store = Store()
-    assert StoreBoard(store).get("loop-1-fit-asked") is None
-    StoreBoard(store).put("loop-1-fit-asked", "now")
-    assert StoreBoard(store).get("loop-1-fit-asked") == "now"
-
-
 def test_a_store_that_outlives_its_ranks_keeps_the_starts_apart():
     store = Store()
     StoreBoard(store, "0").put("loop-1-fit-asked", "now")

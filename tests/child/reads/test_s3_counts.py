@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import textwrap
 from typing import Any
 
 from kit.child import Clock
-from trainperf.child.reads.s3 import Bucket, Counts
+from trainperf.child.reads.s3 import Counts
 
 
 def counted() -> tuple[Counts, Clock, list[dict[str, Any]]]:
@@ -55,16 +54,3 @@ def test_a_signals_handler_that_asks_s3_while_a_request_is_counted_does_not_hang
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30
     )
     assert ran.stdout == "went on\n"
-
-
-def test_the_sums_are_copies_that_no_other_thread_changes_while_they_are_read() -> None:
-    bucket = Bucket("data", "", "")
-    bucket.asked("train/0")
-    bucket.errors["SlowDown"] = 1
-    sums = bucket.sums()
-    before = json.dumps(sums)
-    bucket.asked("train/1")
-    bucket.errors["Timeout"] = 1
-    assert json.dumps(sums) == before
-    assert sums["keys"] == [("train/0", None)]
-    assert sums["prefix"] == "train/"

@@ -11,7 +11,6 @@ import errno
 import functools
 import os
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -181,14 +180,11 @@ class Writing:
         self._process = process
         self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
 
-    def hook(self, module: ModuleType, by: str) -> None:
-        """Redirect the writers of one module that was just imported. Never raises.
+    def hook(self, module: ModuleType) -> None:
+        """Redirect the writers of one module that was just imported. Never raises."""
+        from .redirected import redirect
 
-        `by` names a module beside this one and its function that does it: "torch.summary".
-        """
         try:
-            part, _, function = by.partition(".")
-            redirect = getattr(import_module(f".{part}", __package__), function)
             redirect(module, self._scratch)
         except Exception as error:
             self._process.note(
@@ -211,12 +207,6 @@ def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[
         return wrapper
 
     return make
-
-
-def put(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute that is there; one that is not (another version) is left."""
-    if name in vars(owner):
-        setattr(owner, name, value)
 
 
 def wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> None:

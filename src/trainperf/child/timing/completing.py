@@ -95,7 +95,7 @@ def describe_early(driver: Any) -> None:
 
 def _source(driver: Any) -> Any:
     with Attempt(driver.process, "the dataset of the loop"):
-        return driver.source()
+        return driver.batches.undistributed(driver.dataset())
     return None
 
 

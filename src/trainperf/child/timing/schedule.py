@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..job.ranks import Agreement
+from ..process.process import Attempt
 from .budget import Budget
 from .estimating import FEWEST
 from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, WARM_UP, Block, Plan
@@ -196,7 +197,7 @@ def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
     if settings.get("leg") is None:
         limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)
         if driver.world is None:
-            return Plan(*limits, left=driver.steps_left)
+            return Plan(*limits, left=lambda: _steps_left(driver))
         return RankPlan(*limits, driver.world.agreement(driver.kind))
     from .legs import leg
 
@@ -204,3 +205,10 @@ def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
     slices.epochs = lambda: driver.epochs_ended
     slices.describe = lambda: leg.describe(driver)
     return slices
+
+
+def _steps_left(driver: Any) -> int | None:
+    with Attempt(driver.process, "how many steps the loop has left"):
+        left: int | None = driver.steps_left()
+        return left
+    return None

@@ -56,7 +56,7 @@ class IteratorDriver(Driver):
 
         One over the dataset itself goes on for as long as batches are given.
         """
-        return self.turns_left() if turns.asked_directly() else None
+        return turns.left() if turns.asked_directly() else None
 
     def owns(self, iterator: Any) -> bool:
         """Whether an iterator is the loop's: the same one, or over the same dataset."""
@@ -71,7 +71,7 @@ class IteratorDriver(Driver):
         self._of_this = 0
         began = self.clock()
         self._iterator = self._source = iterator  # the last reference to the one before
-        if self._framework.closes_late:
+        if self.loops.closes_late:
             self.lay_aside_of_gap(self.clock() - began)
         self._dataset = dataset
         self._opened(dataset)
@@ -303,7 +303,7 @@ class OwnBatchesDriver(Driver):
     """A loop that makes its own batches: nothing begins it again when it is over."""
 
     def steps_left(self) -> int | None:
-        return self.turns_left()
+        return turns.left()
 
 
 class CallDriver(OwnBatchesDriver):

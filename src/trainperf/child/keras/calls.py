@@ -211,7 +211,7 @@ class _TrainFunction:
             model, iterator, self._function, kind="fit", epochs=self._epochs, model=model
         )
         if loops.losses is not None:
-            loops.losses.fitted(logs, *self._epochs.call())
+            loops.losses.fitted(model, logs, *self._epochs.call())
         return logs
 
     def unwrapped(self) -> Any:

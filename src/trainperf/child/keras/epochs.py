@@ -60,17 +60,19 @@ class Epochs:
         """The train function was called: the epoch iterator used last is training's."""
         self._current = self._latest
 
-    def call(self) -> tuple[int, bool]:
-        """How many updates the last call of the train function made; whether it began an epoch.
+    def call(self) -> tuple[int | None, bool]:
+        """The steps of the last call of the train function.
 
-        Where the batches of an epoch are not known, its last call counts as a whole one.
+        How many updates it made, None if only Keras knows, and whether it was the first
+        of an epoch.
         """
         begins, self._means_begin = self._means_begin, False
         epoch = self._current
         updates: int = getattr(epoch, "steps_per_execution", 1)
-        if updates == 1 or (batches := epoch.data_adapter.num_batches) is None:
-            return updates, begins
-        return updates - max(0, epoch._steps_seen - batches), begins
+        if updates == 1:
+            return 1, begins
+        batches = epoch.data_adapter.num_batches
+        return None if batches is None else updates - max(0, epoch._steps_seen - batches), begins
 
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""

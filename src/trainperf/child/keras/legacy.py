@@ -72,9 +72,11 @@ class _Epochs(Epochs):
     def _training(self, handler: Any, driver: Any) -> bool:
         return handler is self._current and getattr(driver, "epochs", None) is self
 
-    def call(self) -> tuple[int, bool]:
+    def call(self) -> tuple[int | None, bool]:
         begins, self._means_begin = self._means_begin, False
-        return getattr(self._current, "step_increment", 0) + 1, begins
+        updates: int = getattr(self._current, "step_increment", 0) + 1
+        unknown = updates > 1 and self._current._adapter.get_size() is None
+        return None if unknown else updates, begins
 
     def steps(self) -> int | None:
         return self._current.inferred_steps if self._current is not None else None

@@ -34,13 +34,14 @@ class Losses:
         leg = process.settings.get("leg") or {}
         self._warm_up_steps = int(leg.get("warm_up_steps") or 0)
         self.updates = 0
-        self._kept: list[tuple[int, Any, int]] = []
+        self._kept: list[tuple[Any, Any, int]] = []
         self._source = ""
         self._seen = False
         self._paths: dict[Any, Path | None] = {}
         self._anchor: Any = None
         self._others = 0
         self._mean_of = 0
+        self._counted_from: tuple[int, Any] | None = None
         self._target: Any = None
         self._vector: Any = None
         self._variables: list[Any] | None = None
@@ -48,26 +49,34 @@ class Losses:
 
     # ------------------------------------------------------------ from the hooks
 
-    def keep(self, value: Any, mean_of: int = 0) -> None:
-        """Keep a reference to the loss of the last update.
+    def keep(self, update: Any, value: Any, mean_of: int = 0) -> None:
+        """Keep a reference to the loss of an update.
 
         `mean_of` says of how many updates it is the running mean, 0 if it is none.
         """
         self._seen = True
         if len(self._kept) < MOST:
-            self._kept.append((self.updates, value, mean_of))
+            self._kept.append((update, value, mean_of))
 
-    def fitted(self, logs: Any, updates: int, begins: bool) -> None:
-        """Keras's train function returned, after so many updates.
+    def fitted(self, model: Any, logs: Any, updates: int | None, begins: bool) -> None:
+        """Keras's train function returned: so many updates, None if it is not known.
 
         `begins` says that the running means began anew with this call.
         """
         self._source = "fit"
-        self._mean_of = (0 if begins else self._mean_of) + updates
-        self.updates += updates
+        self._mean_of = (0 if begins else self._mean_of) + (updates or 0)
         value = self._pick("fit", logs)
-        if value is not None:
-            self.keep(value, self._mean_of)
+        if updates is not None:
+            self.updates += updates
+            if value is not None:
+                self.keep(self.updates, value, self._mean_of)
+            return
+        counter = counter_of(model)
+        self.updates += int(getattr(model, "steps_per_execution", 1) or 1)  # until it is read
+        if self._counted_from is None:
+            self._counted_from = self.updates, counter
+        if value is not None and counter is not None:
+            self.keep(counter, value)
 
     def returned(self, key: tuple[Any, ...], result: Any) -> None:
         """A call that updates the weights returned; `key` names what was called."""
@@ -77,7 +86,7 @@ class Losses:
         self.updates += 1
         value = self._pick(key, result)
         if value is not None:
-            self.keep(value)
+            self.keep(self.updates, value)
         self._early_sum()
 
     def derived(self, target: Any) -> None:
@@ -120,7 +129,7 @@ class Losses:
         self._source = "tape"
         self.updates += 1
         if value is not None:
-            self.keep(value)
+            self.keep(self.updates, value)
         if key[0] == "optimizer":  # an assignment is seen before the others of its step
             self._early_sum()
 
@@ -130,7 +139,7 @@ class Losses:
         """Write down what was kept since the last time; waits for the device."""
         kept, self._kept = self._kept, []
         with Attempt(self._process, "losses"):
-            self._write("loss", [(update, number_of(value), of) for update, value, of in kept])
+            self._write("loss", [self._read(*one) for one in kept])
             if not self._seen and self.updates:
                 self._sum()
             sums, self._sums = self._sums, []
@@ -160,6 +169,13 @@ class Losses:
         except (KeyError, IndexError, TypeError):
             del self._paths[key]
         return None
+
+    def _read(self, update: Any, value: Any, mean_of: int) -> tuple[int, float, int]:
+        if not isinstance(update, int):
+            from_update, counter = self._counted_from or (0, 0)
+            update = from_update + int(update) - int(counter)
+            self.updates = update
+        return update, number_of(value), mean_of
 
     def _write(self, kind: str, found: list[tuple[int, float, int]]) -> None:
         if not found:
@@ -253,6 +269,16 @@ def leaves(sources: Any) -> list[Any]:
     if isinstance(sources, (list, tuple)):
         return [leaf for one in sources for leaf in leaves(one)]
     return [sources]
+
+
+def counter_of(model: Any) -> Any:
+    """How many updates Keras has made, as a tensor that nobody has waited for."""
+    import tensorflow as tf
+
+    counter = getattr(model, "_train_counter", None)
+    if counter is None:
+        counter = getattr(getattr(model, "optimizer", None), "iterations", None)
+    return None if counter is None else tf.convert_to_tensor(counter)
 
 
 def number_of(value: Any) -> float:

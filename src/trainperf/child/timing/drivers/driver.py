@@ -422,7 +422,7 @@ class Driver:
             if self._epoch_ends.enough(now.host):
                 # The time between epochs is known; where `fit` is called again, that comes next:
                 # the epochs that are left of this one end after a step or two until then.
-                self._epoch_ends.keep_stacks()
+                self._epoch_ends.keep()
                 self._times.read()
                 if self.cycles is None:
                     self.ending_ends()

@@ -177,7 +177,7 @@ class _Turns:
             left += self._distances(loop.test, False)
         for node in loop.body:
             if isinstance(node, ast.If) and isinstance(node.body[-1], LEAVES):
-                if own and any(getattr(one, "id", "") == own for one in ast.walk(node.test)):
+                if own and any(getattr(name, "id", "") == own for name in ast.walk(node.test)):
                     each += self._limits(node.test, own)
                 else:
                     left += self._distances(node.test, True)

@@ -338,9 +338,11 @@ def _in_lists(loader: Any) -> Iterator[list[str]]:
     for value in list(vars(dataset).values()):
         if not isinstance(value, (list, tuple)):
             continue
-        firsts = [one[0] if isinstance(one, tuple) and one else one for one in value[:_MOST_NAMES]]
-        if all(isinstance(one, (str, os.PathLike)) for one in firsts):
-            yield [os.fspath(one) for one in firsts]
+        firsts = [
+            item[0] if isinstance(item, tuple) and item else item for item in value[:_MOST_NAMES]
+        ]
+        if all(isinstance(first, (str, os.PathLike)) for first in firsts):
+            yield [os.fspath(first) for first in firsts]
 
 
 def _files(names: list[str]) -> list[str]:

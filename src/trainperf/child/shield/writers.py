@@ -38,7 +38,7 @@ class Scratch:
         self.folder = os.path.join(self._run, "scratch")
         self._note = note
         self._guarded = {path: device(path) for path in map(os.path.realpath, guarded)}
-        temporary = {os.path.realpath(one) for one in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
+        temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
         self._before = {path: frozenset(_names(path)) for path in temporary}
         self._removed: set[str] = set()
 
@@ -251,5 +251,5 @@ def _ours(devices: set[int | None], src: Any, dst: Any) -> bool:
     """Whether both are folders' names in the same view."""
     if os.path.islink(src) or not os.path.isdir(src):
         return False
-    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(one)))) for one in (src, dst)}
+    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(path)))) for path in (src, dst)}
     return len(parents) == 1 and parents <= devices

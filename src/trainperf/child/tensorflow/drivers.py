@@ -94,7 +94,7 @@ class ArgumentDriver(InputDriver):
         if self.model is None:
             return super().probe_names()
         names = probes.of_fit(self.model, self.plan.step_estimate())
-        return tuple(f"probe {one}" for one in names)
+        return tuple(f"probe {name}" for name in names)
 
     def _time_stages(self, deadline: float) -> None:
         if self.epochs is not None and self.epochs.close():

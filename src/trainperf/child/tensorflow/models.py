@@ -258,7 +258,7 @@ def _divided(model: Any) -> dict[str, Any] | None:
     shape = getattr(joint, "shape", None)
     if shape is None:  # several inputs
         return None
-    known = [int(one) for one in shape[1:] if one is not None]
+    known = [int(size) for size in shape[1:] if size is not None]
     if len(known) != len(shape) - 1:
         return None
     import keras
@@ -278,7 +278,7 @@ def _gives_the_same(layer: Any) -> bool:
     inner = getattr(layer, "_flatten_layers", None)
     if inner is None or layer.trainable_weights:
         return False
-    return not any(_changes(one) for one in inner(include_self=True, recursive=True))
+    return not any(map(_changes, inner(include_self=True, recursive=True)))
 
 
 def _changes(layer: Any) -> bool:
@@ -291,7 +291,7 @@ def _changes(layer: Any) -> bool:
 
 
 def _count(weights: Any) -> int:
-    return sum(math.prod(int(one) for one in weight.shape) for weight in weights)
+    return sum(math.prod(map(int, weight.shape)) for weight in weights)
 
 
 def columns_used(rows: Any) -> tuple[int, int]:

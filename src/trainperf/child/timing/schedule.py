@@ -99,13 +99,13 @@ class RankPlan(Plan):
     def give_up(self, phase: str) -> None:
         """Take the steps of such blocks, as the other ranks do, but measure nothing."""
         if phase == INPUT:
-            self._blocks = [one for one in self._blocks if one["p"] != INPUT]
+            self._blocks = [block for block in self._blocks if block["p"] != INPUT]
             if self.block.phase == INPUT:
                 self.advance()
             return
-        for one in self._blocks:
-            if one["p"] == phase:
-                one["p"] = IDLE
+        for block in self._blocks:
+            if block["p"] == phase:
+                block["p"] = IDLE
         if self.block.phase == phase:
             self.block.phase = IDLE
 
@@ -156,7 +156,7 @@ class RankPlan(Plan):
 
     def _take(self, schedule: dict[str, Any]) -> None:
         self._ends = schedule["from"]
-        self._blocks = [dict(one) for one in schedule["blocks"]]
+        self._blocks = [dict(block) for block in schedule["blocks"]]
         self._agreement.world.absent = tuple(schedule["silent"])
 
     def _made(self, silent: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -173,7 +173,7 @@ class RankPlan(Plan):
             made = [self._in_steps(phase, index) for phase in phases]
             if index == 0 and not silent:
                 made.append(self._in_steps(PROFILE, 0))
-            left -= sum((one["n"] + one["settle"]) * self.step_estimate() for one in made)
+            left -= sum((block["n"] + block["settle"]) * self.step_estimate() for block in made)
             if index >= (2 if self.slow else 3) and left < 0:
                 break
             blocks += made

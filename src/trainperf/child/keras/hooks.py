@@ -165,8 +165,8 @@ class OnBatch:
     def __init__(self, model: Any, x: Any) -> None:
         self._model = model
         self._x = x
-        generators = [one for layer in model._flatten_layers() for one in layer._seed_generators]
-        self._states = [(one.state, one.state.numpy().copy()) for one in generators]
+        generators = [made for layer in model._flatten_layers() for made in layer._seed_generators]
+        self._states = [(made.state, made.state.numpy().copy()) for made in generators]
 
     def __call__(self) -> Any:
         return self._model.predict_on_batch(self._x)
@@ -195,7 +195,7 @@ class OnBatch:
 
 def on_batch(model: Any, x: Any) -> OnBatch | None:
     """Return it where it changes nothing: without state, chance or code of the user's."""
-    still = not any(getattr(one, "stateful", False) for one in model._flatten_layers())
+    still = not any(getattr(layer, "stateful", False) for layer in model._flatten_layers())
     return OnBatch(model, x) if still and _is_keras(model) else None
 
 

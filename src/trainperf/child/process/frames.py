@@ -36,8 +36,12 @@ def is_users(filename: str) -> bool:
     path = os.path.realpath(filename)
     if path.startswith(_LIBRARIES):
         return False
-    folders = (os.path.realpath(one) for one in sys.path[1:] if one)  # the first is the script's
-    return not any(path.startswith(one + os.sep) and _holds_packages(one) for one in folders)
+    folders = (
+        os.path.realpath(entry) for entry in sys.path[1:] if entry
+    )  # the first is the script's
+    return not any(
+        path.startswith(folder + os.sep) and _holds_packages(folder) for folder in folders
+    )
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,6 @@ import errno
 import functools
 import os
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -39,7 +38,7 @@ class Scratch:
         self.folder = os.path.join(self._run, "scratch")
         self._note = note
         self._guarded = {path: device(path) for path in map(os.path.realpath, guarded)}
-        temporary = {os.path.realpath(one) for one in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
+        temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
         self._before = {path: frozenset(_names(path)) for path in temporary}
         self._removed: set[str] = set()
 
@@ -181,14 +180,11 @@ class Writing:
         self._process = process
         self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
 
-    def hook(self, module: ModuleType, by: str) -> None:
-        """Redirect the writers of one module that was just imported. Never raises.
+    def hook(self, module: ModuleType) -> None:
+        """Redirect the writers of one module that was just imported. Never raises."""
+        from .redirected import redirect
 
-        `by` names a module beside this one and its function that does it: "torch.summary".
-        """
         try:
-            part, _, function = by.partition(".")
-            redirect = getattr(import_module(f".{part}", __package__), function)
             redirect(module, self._scratch)
         except Exception as error:
             self._process.note(
@@ -211,12 +207,6 @@ def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[
         return wrapper
 
     return make
-
-
-def put(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute that is there; one that is not (another version) is left."""
-    if name in vars(owner):
-        setattr(owner, name, value)
 
 
 def wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -261,5 +251,5 @@ def _ours(devices: set[int | None], src: Any, dst: Any) -> bool:
     """Whether both are folders' names in the same view."""
     if os.path.islink(src) or not os.path.isdir(src):
         return False
-    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(one)))) for one in (src, dst)}
+    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(path)))) for path in (src, dst)}
     return len(parents) == 1 and parents <= devices

@@ -101,7 +101,7 @@ class TensorFlowLoops(Loops):
     def exchange(self) -> Any:
         """The switch of the exchange; None until one was seen."""
         exchange, built = self.strategies.exchange, self.strategies.built
-        several = any(strategies.replicas(one.strategy) > 1 for one in built)
+        several = any(strategies.replicas(each.strategy) > 1 for each in built)
         return exchange if several and exchange.sums() else None
 
     def steps_per_call(self, driver: Any) -> int:
@@ -417,8 +417,8 @@ class Tape:
         from types import FunctionType, ModuleType
 
         # What was frozen (`gc.freeze`) is in its module alone; to ask a lazy one would load it.
-        modules = [one for one in tuple(sys.modules.values()) if type(one) is ModuleType]
-        named = (vars(one).get(self._code.co_name) for one in modules)
+        modules = [module for module in tuple(sys.modules.values()) if type(module) is ModuleType]
+        named = (vars(module).get(self._code.co_name) for module in modules)
         for value in itertools.chain(named, gc.get_referrers(self._code)):
             if isinstance(value, FunctionType) and value.__code__ is self._code:
                 return value

@@ -66,8 +66,8 @@ class Exchange:
 
     def sums(self) -> list[Sum]:
         """Those of the function that was traced last with some: of gradients, if there are any."""
-        joint = [one for one in self._sums if one.joint] or self._sums
-        return [one for one in joint if one.graph == joint[-1].graph]
+        joint = [made for made in self._sums if made.joint] or self._sums
+        return [made for made in joint if made.graph == joint[-1].graph]
 
     def key_functions(self, module: Any) -> None:
         """Hook `make_function_context`: its answer is part of each graph's key."""
@@ -226,7 +226,7 @@ class Strategies:
         sums = self.exchange.sums()
         if described["replicas"] < 2 or not sums:
             return
-        sizes = [one.bytes for one in sums]
+        sizes = [made.bytes for made in sums]
         driver.record.write(
             "exchange",
             method=described["cls"],

@@ -44,7 +44,7 @@ def extras(driver: Any) -> list[Extra]:
     if driver.world is None or driver.loops.probes_in_step:
         return found
     lacks(driver, PROBES, ALONE)
-    return [one for one in found if one[0] != PROBES]
+    return [extra for extra in found if extra[0] != PROBES]
 
 
 def measure(driver: Any, extras: Iterable[Extra]) -> None:
@@ -77,8 +77,8 @@ def lacks(driver: Any, name: str, reason: str) -> None:
 def around(driver: Any) -> cycles.Cycles | None:
     """Record the other loops in the source; return the turns around this one, if it has any."""
     with Attempt(driver.process, "what stands around the loop"):
-        for one in other_loops():
-            driver.record.write("other", **one)
+        for other in other_loops():
+            driver.record.write("other", **other)
         return cycles.wanted(driver)
     return None
 
@@ -95,7 +95,7 @@ def describe_early(driver: Any) -> None:
 
 def _source(driver: Any) -> Any:
     with Attempt(driver.process, "the dataset of the loop"):
-        return driver.source()
+        return driver.batches.undistributed(driver.dataset())
     return None
 
 
@@ -148,7 +148,7 @@ def other_loops() -> list[dict[str, Any]]:
     loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
-    innermost = [one for one in training if not any(_within(other, one) for other in training)]
+    innermost = [loop for loop in training if not any(_within(other, loop) for other in training)]
     fits = [node for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
     others: list[dict[str, Any]] = [
         {"what": what, "file": path, "line": node.lineno}

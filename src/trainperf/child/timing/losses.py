@@ -109,14 +109,14 @@ class Losses:
     def variables(self, sources: Any) -> None:
         """Remember the variables that a tape was asked for, if they are the first."""
         if self._variables is None:
-            found = [one for one in leaves(sources) if getattr(one, "trainable", False)]
-            if found and all(hasattr(one, "assign") for one in found):
-                self._variables = [weakref.ref(one) for one in found]
+            found = [leaf for leaf in leaves(sources) if getattr(leaf, "trainable", False)]
+            if found and all(hasattr(variable, "assign") for variable in found):
+                self._variables = [weakref.ref(variable) for variable in found]
 
     def weights(self, parameters: list[Any]) -> None:
         """Remember the parameters of an optimizer, if it is the first."""
         if self._variables is None:
-            self._variables = [weakref.ref(one) for one in parameters]
+            self._variables = [weakref.ref(parameter) for parameter in parameters]
 
     def applied(self, key: tuple[Any, ...]) -> None:
         """An optimizer was applied, or a variable assigned, outside of any function."""
@@ -139,11 +139,11 @@ class Losses:
         """Write down what was kept since the last time; waits for the device."""
         kept, self._kept = self._kept, []
         with Attempt(self._process, "losses"):
-            self._write("loss", [self._read(*one) for one in kept])
+            self._write("loss", [self._read(*loss) for loss in kept])
             if not self._seen and self.updates:
                 self._sum()
             sums, self._sums = self._sums, []
-            self._write("weights", [(*one, 0) for one in sums])
+            self._write("weights", [(update, value, 0) for update, value in sums])
 
     # ----------------------------------------------------------------- internal
 
@@ -197,8 +197,8 @@ class Losses:
                 self._sum()
 
     def _sum(self) -> None:
-        variables = [one() for one in self._variables or ()]
-        if not variables or any(one is None for one in variables):
+        variables = [variable() for variable in self._variables or ()]
+        if not variables or any(variable is None for variable in variables):
             self._variables = None
             return
         with Unseen(self._process):
@@ -267,7 +267,7 @@ def leaves(sources: Any) -> list[Any]:
     if isinstance(sources, dict):
         sources = list(sources.values())
     if isinstance(sources, (list, tuple)):
-        return [leaf for one in sources for leaf in leaves(one)]
+        return [leaf for source in sources for leaf in leaves(source)]
     return [sources]
 
 
@@ -285,7 +285,7 @@ def number_of(value: Any) -> float:
     """A loss as a number, the mean of several; waits for the device."""
     values = getattr(value, "values", None)
     if isinstance(values, tuple):
-        return sum(number_of(one) for one in values) / len(values)
+        return sum(map(number_of, values)) / len(values)
     if hasattr(value, "detach"):
         return float(value.double().mean())
     if hasattr(value, "numpy"):

@@ -18,15 +18,16 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
 from . import words
 
 if TYPE_CHECKING:
+    from ...job.ranks import World
+    from ...process.process import Process
     from ..losses import Losses
-    from ..training import Training
 
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
@@ -38,6 +39,15 @@ WARM_UP_OF_RANKS = 12
 ASK_AGAIN_S = 0.0005
 
 
+class LegTraining(Protocol):
+    """The training of a process, as far as its slices ask for it."""
+
+    process: Process
+    world: World | None
+    losses: Losses | None
+    retries: Callable[[], int]
+
+
 class Slices:
     """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
 
@@ -45,7 +55,7 @@ class Slices:
     counts_only = True
     queues = False
 
-    def __init__(self, training: Training, settings: dict[str, Any]) -> None:
+    def __init__(self, training: LegTraining, settings: dict[str, Any]) -> None:
         process = training.process
         self._training = training
         self._process = process

@@ -20,7 +20,7 @@ from .timing.training import Training
 
 if TYPE_CHECKING:
     from .reads.s3 import Counts
-    from .shield.writers import Writing
+    from .shield.redirected import Writing
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
 
@@ -212,7 +212,7 @@ def add_shield(process: Process, hooks: dict[str, Hook]) -> None:
 
     @cache
     def writing() -> Writing:
-        from .shield.writers import Writing
+        from .shield.redirected import Writing
 
         return Writing(process)
 

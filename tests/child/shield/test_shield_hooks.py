@@ -21,7 +21,7 @@ def test_a_hook_that_follows_runs_where_nothing_can_be_redirected(monkeypatch):
     def refuses(process):
         raise OSError("no folder for temporary files")
 
-    monkeypatch.setattr("trainperf.child.shield.writers.Writing", refuses)
+    monkeypatch.setattr("trainperf.child.shield.redirected.Writing", refuses)
     with pytest.raises(OSError, match="no folder"):  # `PostImport` records it
         hooks[NAME](ModuleType(NAME), 0.0)
     assert ran == [NAME]

@@ -11,8 +11,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from trainperf.child.shield import redirected, writers
+from trainperf.child.shield.redirected import Writing
 from trainperf.child.shield.rows import OTHERS
-from trainperf.child.shield.writers import Scratch, Writing, mend_renames
+from trainperf.child.shield.writers import Scratch, mend_renames
 
 
 @pytest.fixture

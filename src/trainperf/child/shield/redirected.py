@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from ..process.process import Process
 from .rows import CHECKPOINT, FILES, OTHERS, READ, ROWS, SAVED_MODEL, WRITTEN
 from .writers import Scratch, argument, is_remote, text, wrap
 
@@ -23,6 +24,25 @@ ENDINGS = {
     SAVED_MODEL: ("/saved_model.pb", "/saved_model.pbtxt", "/config.json"),
 }
 """What the name of either gets to become that of a file of it."""
+
+
+class Writing:
+    """Redirects what modules write, to one scratch folder for all."""
+
+    def __init__(self, process: Process) -> None:
+        settings = process.settings
+        self._process = process
+        self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
+
+    def hook(self, module: ModuleType) -> None:
+        """Redirect the writers of one module that was just imported. Never raises."""
+        try:
+            redirect(module, self._scratch)
+        except Exception as error:
+            self._process.note(
+                f"what {module.__name__} writes could not be redirected, it went where the script "
+                f"says: {type(error).__name__}: {error}"
+            )
 
 
 def redirect(module: ModuleType, scratch: Scratch) -> None:

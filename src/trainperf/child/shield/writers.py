@@ -11,10 +11,7 @@ import errno
 import functools
 import os
 from collections.abc import Callable, Iterable
-from types import ModuleType
 from typing import Any
-
-from ..process.process import Process
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 
@@ -170,27 +167,6 @@ def _names(path: str) -> list[str]:
         return os.listdir(path)
     except OSError:
         return []
-
-
-class Writing:
-    """Redirects what modules write, to one scratch folder for all."""
-
-    def __init__(self, process: Process) -> None:
-        settings = process.settings
-        self._process = process
-        self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
-
-    def hook(self, module: ModuleType) -> None:
-        """Redirect the writers of one module that was just imported. Never raises."""
-        from .redirected import redirect
-
-        try:
-            redirect(module, self._scratch)
-        except Exception as error:
-            self._process.note(
-                f"what {module.__name__} writes could not be redirected, it went where the script "
-                f"says: {type(error).__name__}: {error}"
-            )
 
 
 def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from trainperf.trial.budget import END_S, Clock, Costs, budget_needed
@@ -7,18 +5,6 @@ from trainperf.trial.budget import END_S, Clock, Costs, budget_needed
 
 def costs(start_s=10.0, step_s=0.1, epoch_s=60.0, cores=2.0, slots=10):
     return Costs(start_s, step_s, epoch_s, cores, slots)
-
-
-def test_legs_that_fit_on_the_cores_start_as_quickly_as_one():
-    assert costs().starting(1) == costs().starting(2) == 10.0
-    assert costs().starting(6) == 30.0
-    assert costs().starting(0) == 0.0
-
-
-def test_slow_steps_make_slices_of_two_steps_one_of_which_settles():
-    assert costs(step_s=5.0).comparing(1, pairs=1) == pytest.approx(1.5 * 10.0 * 1.1)
-    every = replace(costs(step_s=5.0), settles=False)
-    assert every.comparing(1, pairs=1) == pytest.approx(1.5 * 5.0 * 1.1)
 
 
 def test_the_budget_that_would_be_needed_suffices_and_is_as_it_is_printed():

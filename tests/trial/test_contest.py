@@ -15,7 +15,6 @@ from trainperf.trial.contest import (
     enough,
     is_told,
     met_itself,
-    pairs_to_come,
     settle_steps,
     take,
 )
@@ -88,13 +87,6 @@ def test_a_contest_is_over_where_its_pairs_tell_enough(speedup, by, pairs, over)
     assert enough(contest(*spread(speedup, by, pairs)), 0.02) is over
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_another_experiment_is_to_give_more(apart):
-    small = contest(*spread(1.03, 0.005, 4))
-    small.candidate = replace(candidate("batch_size"), apart=apart)
-    assert enough(small, 0.02, small.worth) is apart
-
-
 def racing(*ratios, race="workers"):
     return contest(*ratios, race=race)
 
@@ -111,21 +103,6 @@ def test_of_values_that_are_as_good_as_each_other_one_goes_on():
     assert [beaten(each, [one, other]) for each in (one, other)] == [True, False]
     few = [racing(*spread(2.0, 0.003, MIN_PAIRS - 1)) for _ in range(2)]
     assert not beaten(few[0], few)
-
-
-def test_different_fixes_do_not_race_and_one_that_failed_beats_nobody():
-    ahead, behind = contest(2.0, 2.02, 1.98), contest(1.5, 1.52, 1.48)
-    assert not beaten(behind, [ahead, behind])
-    assert not beaten(racing(1.5, 1.52, 1.48), [racing(2.0, 2.02, 1.98, race="buffers")])
-    assert not beaten(racing(1.5, 1.52, 1.48), [replace(racing(2.0, 2.02, 1.98), failure="hangs")])
-    assert not beaten(racing(1.5), [racing(2.0, 2.02, 1.98)])
-
-
-def test_who_lies_near_what_decides_takes_more_pairs_than_who_lies_far_from_it():
-    far, near = contest(*spread(2.0, 0.05, 6)), contest(*spread(1.035, 0.05, 6))
-    assert pairs_to_come(far, 0.02) == 3.0  # half as many again: it should be decided by now
-    assert 3 * pairs_to_come(far, 0.02) < pairs_to_come(near, 0.02) <= MOST_PAIRS
-    assert pairs_to_come(contest(2.0), 0.02) == MIN_PAIRS - 1
 
 
 def test_the_control_goes_on_until_the_noise_is_little_or_known_well():
@@ -151,20 +128,6 @@ class Epochs(SimulatedLeg):
     def run_slice(self, steps, *rest):
         piece = super().run_slice(steps, *rest)
         return piece and replace(piece, epochs=self.opened(steps, len(self.asked_steps)))
-
-
-def test_with_an_epoch_each_slice_holds_whole_ones_and_the_pause_is_added():
-    epoch = Epoch(steps=5, seconds=0.6, pause_s=0.1)
-    leg = Epochs(lambda steps, _: steps // 5, step_s=0.05)
-    pieces = taken(leg, 0.1, 3, epoch)
-    assert leg.asked_steps == [5, 5, 5]
-    assert [piece.seconds for piece in pieces] == pytest.approx([0.35] * 3)
-
-
-def test_a_slice_that_begins_where_an_epoch_does_is_taken_again_a_step_later():
-    leg = Epochs(lambda _, slices: 2 if slices == 1 else 1)
-    (piece,) = taken(leg, 0.1, 1, Epoch(steps=5, seconds=0.6))
-    assert (piece.epochs, leg.settled) == (1, [1, 2])
 
 
 def test_a_leg_with_several_steps_a_call_makes_whole_epochs_in_fewer_calls():

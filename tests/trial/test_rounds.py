@@ -106,12 +106,6 @@ def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
     assert plan.look([], asked).needless == {}
 
 
-def test_what_gives_less_alone_is_tried_while_the_input_could_still_be_faster():
-    cache = alone("cache", 3.2, input=True, most=7.0, hope=7.0)
-    parallel = alone("parallel", 1.0, input=True, most=1.8, hope=1.8).candidate
-    assert ahead(cache, free=7.0).look([cache], [parallel]).needless == {}
-
-
 FINDINGS = {
     name: Finding(name, side, "", "", None, "", Equivalence.EXACT)
     for name, side in (("cache", "input"), ("fused", "model"), ("compiled", "model"))

@@ -107,13 +107,6 @@ def confirm(monkeypatch, tmp_path, kept):
     return confirmed
 
 
-def test_without_plain_runs_the_ledger_tells(confirm, kept):
-    tried, whole = confirm(PlainRuns(reason="whole runs would take 300 s"))
-    assert tried == kept
-    assert (whole.basis, whole.seconds_after) == ("ledger", 10.0)
-    assert whole.reason == "whole runs would take 300 s"
-
-
 def test_the_start_is_that_of_the_script_once_its_files_are_in_memory(confirm, kept):
     slow = replace(
         BEFORE, seconds_now=20.0, items=(Item("start", "imports", 1, 10.0), *BEFORE.items)
@@ -123,13 +116,6 @@ def test_the_start_is_that_of_the_script_once_its_files_are_in_memory(confirm, k
     starts = [sum(i.now_s for i in one.items if i.part == "start") for one in (whole, first)]
     assert starts[0] == pytest.approx(3.0)
     assert first.seconds_now - whole.seconds_now == pytest.approx(starts[1] - 3.0)
-
-
-def test_plain_runs_tell_where_there_are_any(confirm, kept):
-    tried, whole = confirm(PlainRuns(((12.0, 12.4), (7.0, 7.2))))
-    assert tried == kept
-    assert (whole.basis, whole.seconds_now, whole.seconds_after) == ("whole runs", 12.2, 7.1)
-    assert (whole.low, whole.high, whole.runs) == (7.0, 7.2, (12.0, 7.0, 7.2, 12.4))
 
 
 def test_a_patch_that_fails_in_the_whole_script_is_not_kept(confirm):
@@ -218,13 +204,6 @@ def test_one_run_of_each_tells_what_two_have_no_time_for(confirm, predicts):
     assert not confirm(near, NOTHING, findings=[predicts], left=30.0)[0].trials[0].kept
 
 
-def test_an_addition_without_time_says_what_it_would_take(confirm, predicts):
-    tried, whole = confirm(None, NOTHING, findings=[predicts], left=15.0)
-    assert confirm.asked == []
-    assert "whole runs would take 37 s" in tried.trials[0].reason
-    assert whole == BEFORE
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -300,14 +279,6 @@ def test_what_was_timed_in_place_stands_on_what_the_steps_gave(confirm, timed, l
     assert [one.kept for one in tried.trials] == [True, True]
     assert [one.after_s for one in whole.items] == [2.0, 2.0]
     assert len(confirm.asked[0]) == 2, "one patched version, with both"
-
-
-def test_whole_runs_confirm_what_was_timed_in_place(confirm, timed, lasting):
-    tried, whole = confirm(PlainRuns(((12.0, 12.4), (6.0, 6.2))), NOTHING, lasting, [timed])
-    assert (tried.trials[0].kept, whole.basis, whole.seconds_after) == (True, "whole runs", 6.1)
-    tried, whole = confirm(PlainRuns(((12.0, 12.2), (13.0, 13.1))), NOTHING, lasting, [timed])
-    assert (tried.trials[0].outcome, tried.sources) == (Outcome.LOSES, {})
-    assert whole.seconds_after is None
 
 
 @pytest.mark.parametrize(

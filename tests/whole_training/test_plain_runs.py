@@ -62,12 +62,6 @@ def made(ends, tmp_path, versions=(AS_IS, CHANGED), left=100.0, interrupted=lamb
     return plain_runs(Script(RUN, tmp_path, clock, lambda *_: None, starter), versions), starter
 
 
-def test_what_does_not_fit_is_not_started(tmp_path):
-    runs, starter = made([], tmp_path, left=30.0)
-    assert starter.seen == []
-    assert runs == PlainRuns(reason="whole runs would take 32 s")
-
-
 def test_the_script_runs_as_it_is_changed_changed_and_as_it_is(tmp_path):
     runs, starter = made(took(10.0, 4.0, 4.2, 10.4), tmp_path)
     assert runs == PlainRuns(((10.0, 10.4), (4.0, 4.2)))
@@ -79,12 +73,6 @@ def test_the_script_runs_as_it_is_changed_changed_and_as_it_is(tmp_path):
     assert all(run.env["MINE"] == "1" for run, _ in starter.seen)
     caches = {run.env["TORCHINDUCTOR_CACHE_DIR"] for run, _ in starter.seen}
     assert len(caches) == 4, "what a changed run compiles, the next must not find"
-
-
-def test_versions_on_top_of_each_other_stand_around_one_another(tmp_path):
-    runs, starter = made(took(10, 4, 2, 2.1, 4.1, 10.1), tmp_path, (AS_IS, CHANGED, MORE))
-    assert runs.seconds == ((10, 10.1), (4, 4.1), (2, 2.1))
-    assert starter.sources == [b"", b"faster", b"faster still", b"faster still", b"faster", b""]
 
 
 def test_a_script_of_unknown_length_may_use_its_share_of_the_time(tmp_path):

@@ -155,26 +155,6 @@ def test_the_rate_of_a_contest_is_what_it_may_save_in_each_second_that_it_still_
         assert overdue < rate(ready_s=None, hope=9.0)
 
 
-def test_what_pays_is_put_together_while_others_are_still_tried(monkeypatch):
-    """It starts as soon as there is room, and is asked for once."""
-    machine = Machine(**every("ab", step_s=0.05), **every("cdef"), **{"a+b": {"step_s": 0.03}})
-    joined = candidate("a+b", pairs=10)
-
-    def look(measured, candidates):
-        paying = {one.name for one in measured if one.ratio.low > 1.5}
-        return Rest(more=[joined] if paying >= {"a", "b"} else [])
-
-    with machine.queue(monkeypatch, slots=4) as queue:
-        given = [candidate(name) for name in "abcdef"]
-        found = queue.compare(given, machine.clock(), look)
-    assert [one.name for one in found] == [*"abcdef", "a+b"]
-    assert len(found[-1].pairs) >= 10
-    assert found[-1].ratio.speedup == pytest.approx(10 / 3, rel=0.05)
-    order = machine.arrived_in_order
-    assert order.count("a+b") == 1
-    assert order.index("a+b") < max(order.index(name) for name in "cdef")
-
-
 @pytest.mark.parametrize("slots", [8, 2])
 def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slots):
     def look(measured, candidates):

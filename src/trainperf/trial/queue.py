@@ -112,19 +112,17 @@ class Queue:
         """Run the candidates in turn with the unchanged script until each is decided.
 
         The first ones start first; who is decided makes room for the next, and a `look` at what was
-        measured may name others then, which are the next, and leave some out. Goes on until all are
-        decided or the time is over, less what is to be kept. Raises `LegFailed` if the unchanged
-        script cannot be run so.
+        measured may leave some out then. Goes on until all are decided or the time is over, less
+        what is to be kept. Raises `LegFailed` if the unchanged script cannot be run so.
         """
         if self._slots == 1:
             return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
         self._waiting, self._entered, self._left_out = list(candidates), [], []
-        names, failure = [candidate.name for candidate in candidates], LegFailed()
+        failure: LegFailed = OutOfTime()
         try:
-            self._run(names, clock, look)
-            failure = OutOfTime()
+            self._run(clock, look)
         except LegFailed as failed:
             if not any(contest.pairs for contest in self._entered):
                 raise
@@ -144,13 +142,10 @@ class Queue:
         found = [*self._left_out, *(one for one in found if one not in short)]
         found += self._tried_alone(short, clock.keeping(look(found, ()).keep_s))
         by_name = {measured.name: measured for measured in found}
-        return [by_name[name] for name in names]
+        return [by_name[candidate.name] for candidate in candidates]
 
-    def _run(self, names: list[str], clock: Clock, look: Look) -> None:
-        """Let legs start and take turns until all are decided or the time is over.
-
-        Whom a `look` names goes into `names`.
-        """
+    def _run(self, clock: Clock, look: Look) -> None:
+        """Let legs start and take turns until all are decided or the time is over."""
         early, known = clock.keeping(look((), ()).keep_s), 0
         while not (early.over() and (self._entered or clock.over())):
             decided = [contest for contest in self._entered if contest.decided]
@@ -158,23 +153,21 @@ class Queue:
                 trying = [contest.candidate for contest in self._open if contest.candidate]
                 rest = look(self._told(decided), [*self._waiting, *trying])
                 early = clock.keeping(rest.keep_s)
-                self._take_in(rest, names)
+                self._leave_out(rest)
                 known = sum(contest.decided for contest in self._entered)
             self._enter(early)
             if not self._advance(early):
                 return
 
-    def _take_in(self, rest: Rest, names: list[str]) -> None:
-        """Let in what else is to be tried and is none of these `names`; decide what is needless."""
-        new = [candidate for candidate in rest.more if candidate.name not in names]
-        names += [candidate.name for candidate in new]
+    def _leave_out(self, rest: Rest) -> None:
+        """Decide what could change nothing any more."""
         for contest in self._open:
             if contest.candidate and contest.candidate.name in rest.needless:
                 contest.needless = rest.needless[contest.candidate.name]
                 self._decided(contest)
         gone = [candidate for candidate in self._waiting if candidate.name in rest.needless]
         self._left_out += [Measured(one, needless=rest.needless[one.name]) for one in gone]
-        self._waiting = [*new, *(one for one in self._waiting if one not in gone)]
+        self._waiting = [one for one in self._waiting if one not in gone]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -287,12 +280,11 @@ class Queue:
     def _rates(self) -> dict[Contest, float]:
         """Those who may run next, each with what it may save in a second.
 
-        The first of the report starts first, then what pays together, unless one holds up all
-        others; what is judged does so in all its processes.
+        The first of the report starts first, unless it holds up all others; what is judged does so
+        in all its processes.
         """
         judged = [contest for contest in self._entered if contest.twin is not None]
         first = [*judged, *self._controls] if judged else self._entered[:1]
-        first += [one for one in self._entered if one.candidate and one.candidate.pairs]
         made_any = any(series.slices for series in self._series.values())
         rates = dict[Contest, float]()
         for series in self._series.values():

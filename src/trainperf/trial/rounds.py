@@ -7,7 +7,6 @@ of what was kept. No repair of a step shows behind an input that it waits for.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -15,7 +14,7 @@ from functools import partial
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Length, Outcome, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import WORTH
 from trainperf.trial.fresh import Rest
@@ -146,11 +145,9 @@ def _round(
     The training has so many `steps`, None if not known; with free input a step is so many times as
     fast. Raises `LegFailed`.
     """
-    costs, ahead = planned.costs, Ahead(engine, planned, free)
+    costs = planned.costs
     assert costs is not None
-    measured = engine.compare(planned.chosen, clock, ahead.look)
-    joined = [one for one in measured if one.candidate.pairs and not one.late]
-    measured = [one for one in measured if not one.candidate.pairs]
+    measured = engine.compare(planned.chosen, clock, partial(_rest, engine, costs, free))
     sorted_out = sort_out(measured, engine.baseline, late(), steps)
     found, changes = dict(sorted_out.best), planned.changes.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
@@ -158,12 +155,13 @@ def _round(
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
             made = changes.join(ids)
-            return made if isinstance(made, str) else replace(made, holds=holds)
+            return made if isinstance(made, str) else replace(made, holds=holds, pairs=ON_TOP)
 
         given = isinstance(changes, GivenChanges)
         repeating_s = 0.0 if given else needed_s(costs.holding(holds))
-        compare = partial(ahead.compare, joined)
-        return Means(holds, engine.baseline(holds), join, compare, clock.keeping(repeating_s))
+        return Means(
+            holds, engine.baseline(holds), join, engine.compare, clock.keeping(repeating_s)
+        )
 
     stacked = stack(sorted_out.winners, means, partners)
     for name, drop in stacked.dropped.items():
@@ -200,77 +198,34 @@ def _partners(sorted_out: SortedOut) -> list[str]:
     return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """Puts winners together while others are still tried, and keeps time for what comes after.
+def _rest(
+    engine: Queue,
+    costs: Costs,
+    free: float,
+    measured: Sequence[Measured],
+    candidates: Sequence[Candidate],
+) -> Rest:
+    """Keep time to measure the winners together, and once more.
 
-    What is measured then takes the place of the last stacks. A step with `free` input is so many
-    times as fast: no changes of the input give more together.
+    A step with `free` input is so many times as fast: changes of the input are needless where
+    another gives what that would.
     """
-
-    engine: Queue
-    planned: Plan
-    free: float = math.inf
-
-    def look(self, measured: Sequence[Measured], candidates: Sequence[Candidate]) -> Rest:
-        """Keep time to measure the winners together, where they are not, and once more.
-
-        All that pays in slices of one kind is tried together once each way to make it is decided.
-        Changes of the input are needless where another gives what free input would.
-        """
-        costs = self.planned.costs
-        assert costs is not None
-        compared = [one for one in measured if one.ratio is not None]
-        alone = [one for one in compared if not one.candidate.pairs]
-        sorted_out = sort_out(alone, self.engine.baseline, "") if alone else None
-        if sorted_out is None or not sorted_out.winners:
-            return Rest(needed_s(costs))
-        best = sorted_out.winners[0]
-        costs = costs.holding(best.holds)
-        known = max(
-            (len(one.candidate.fixes) for one in compared if one.candidate.pairs), default=1
-        )
-        stacks = max(0, len(sorted_out.winners) - known) + len(_partners(sorted_out))
-        keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
-        enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
-        needless = {}
-        for one in candidates if best.candidate.input else ():
-            if not one.input or one.most is None or one.epoch or one.holds != best.holds:
-                continue
-            if one.fixes == best.candidate.fixes:
-                if one.hope < enough:
-                    needless[one.name] = f"{best.name} gives as much as it could"
-            elif self.free < enough:
-                needless[one.name] = f"{best.name} gives all that a faster input can"
-        return Rest(keep_s, self._together(sorted_out, alone), needless)
-
-    def _together(self, sorted_out: SortedOut, alone: Sequence[Measured]) -> Sequence[Candidate]:
-        if isinstance(self.planned.changes, GivenChanges):
-            return ()
-        ways = Counter(one.fixes[0] for one in self.planned.chosen)
-        ways.subtract(one.candidate.fixes[0] for one in alone)
-        winners = [one for one in sorted_out.winners if not ways[one.candidate.fixes[0]]]
-        winners = [one for one in winners if one.holds == winners[0].holds]
-        if len(winners) < 2:
-            return ()
-        changes = self.planned.changes.choosing(sorted_out.choices)
-        made = changes.join([one.candidate.fixes[0] for one in winners])
-        if isinstance(made, str):
-            return ()
-        gains = [one.ratio.speedup for one in winners if one.ratio is not None]
-        share, holds = winners[0].candidate.share, winners[0].holds
-        return (replace(made, hope=math.prod(gains), share=share, holds=holds, pairs=ON_TOP),)
-
-    def compare(
-        self, known: Sequence[Measured], stacks: Sequence[Candidate], clock: Clock
-    ) -> list[Measured]:
-        """Measure stacks, those that are not among the `known`."""
-        of_run = [(one.candidate.run, one.holds) for one in known]
-        found = {
-            stack.name: replace(known[of_run.index((stack.run, stack.holds))], candidate=stack)
-            for stack in stacks
-            if (stack.run, stack.holds) in of_run
-        }
-        left = [replace(one, pairs=ON_TOP) for one in stacks if one.name not in found]
-        found |= {one.name: one for one in (self.engine.compare(left, clock) if left else ())}
-        return [found[stack.name] for stack in stacks]
+    alone = [one for one in measured if one.ratio is not None]
+    sorted_out = sort_out(alone, engine.baseline, "") if alone else None
+    if sorted_out is None or not sorted_out.winners:
+        return Rest(needed_s(costs))
+    best = sorted_out.winners[0]
+    costs = costs.holding(best.holds)
+    stacks = len(sorted_out.winners) - 1 + len(_partners(sorted_out))
+    keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
+    enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
+    needless = {}
+    for one in candidates if best.candidate.input else ():
+        if not one.input or one.most is None or one.epoch or one.holds != best.holds:
+            continue
+        if one.fixes == best.candidate.fixes:
+            if one.hope < enough:
+                needless[one.name] = f"{best.name} gives as much as it could"
+        elif free < enough:
+            needless[one.name] = f"{best.name} gives all that a faster input can"
+    return Rest(keep_s, needless)

@@ -182,7 +182,9 @@ def _measured(change: ExperimentChange) -> str:
     (_, before, _), (name, after, figure), *_ = rates(change)
     way = "" if name == CHANGED else f" ({name})"
     what = "trained otherwise in the run" if change.losses_differ else "changes the experiment"
-    return f"{change.finding.id}{way} {what}: {before} → {after} {change.unit}/s, {figure}"
+    beneath = ", ".join(change.ways[0].on_top)
+    on_top = f", measured on top of {beneath}, without which it may give less" if beneath else ""
+    return f"{change.finding.id}{way} {what}: {before} → {after} {change.unit}/s, {figure}{on_top}"
 
 
 def _undo(made: Plan, kept: Kept) -> Iterator[str]:

@@ -244,14 +244,3 @@ def more_once(start: Start, usual: Start, step_s: float, speedup: float) -> floa
     if start.cpu_s is None or usual.cpu_s is None:
         return extra
     return min(extra, max(0.0, start.cpu_s - usual.cpu_s))
-
-
-def whole_s(measured: Measured, baseline: Baseline, steps: int | None) -> float:
-    """Seconds that `steps` steps, the whole training, take with a change, and what it costs once.
-
-    0 where their number is not known: then nothing but the speed-up tells one change from another.
-    """
-    if steps is None or measured.ratio is None:
-        return 0.0
-    once, _ = break_even(measured, baseline)
-    return steps * baseline.step_s / max(measured.ratio.speedup, 1e-9) + (once or 0.0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainperf.model import Finding, Outcome, Trial
 from trainperf.recording.run import Epoch
 from trainperf.trial.contest import AS_GOOD
-from trainperf.trial.outcome import Baseline, Measured, floor, trial, whole_s
+from trainperf.trial.outcome import Baseline, Measured, floor, trial
 from trainperf.trial.parity import Losses
 
 PAYS = (Outcome.KEPT, Outcome.CHANGES, Outcome.LOSSES_DIFFER)
@@ -48,23 +49,17 @@ def sort_out(
     That is the fastest. Where the length of the whole training is known, `steps`, it is the one
     with which that takes least, and what costs more once than it saves there is not kept.
     """
-    best: dict[str, _Way] = {}
-    others: list[Trial] = []
+    ways = defaultdict[str, list[_Way]](list)
     for one in measured:
-        baseline = baseline_of(one.holds)
-        found = _in_the_whole_training(trial(one, baseline, why_late), steps)
-        fix = found.fix
-        if one.candidate.apart and found.kept:
-            found = found.dropped(Outcome.CHANGES, APART.format(fix))
-        entry = _Way(found, one, whole_s(one, baseline, steps))
-        before = best.get(fix)
-        if before is None:
-            best[fix] = entry
-        elif entry.beats(before):
-            others.append(_beaten(before, entry))
-            best[fix] = entry
-        else:
-            others.append(_beaten(entry, before))
+        way = _way(one, baseline_of(one.holds), why_late, steps)
+        ways[way.found.fix].append(way)
+    best, others = dict[str, _Way](), list[Trial]()
+    for fix, alike in ways.items():
+        first, *rest = alike
+        for way in rest:
+            first = way if way.beats(first) else first
+        best[fix] = first
+        others += [_beaten(way, first) for way in alike if way is not first]
     kept = [way for way in best.values() if way.found.kept]
     if len({way.measured.holds for way in kept}) < 2:  # what takes least comes first
         kept.sort(key=lambda way: (way.whole_s, -way.speedup))
@@ -95,20 +90,39 @@ class _Way:
         """What it gives, 0 if that is not known."""
         return self.found.speedup or 0.0
 
-    @property
-    def rank(self) -> tuple[bool, float, float]:
-        """What pays comes first, then that with which the whole training takes least."""
-        pays = self.found.outcome in (Outcome.KEPT, Outcome.CHANGES)
-        return pays, -self.whole_s if pays else 0.0, self.speedup
-
     def beats(self, before: _Way) -> bool:
         """Whether it is better than the best of those before it.
 
-        Of ways that change the experiment the ones before change it less: more of it must pay.
+        What pays comes first, then that with which the whole training takes least. Of ways that
+        change the experiment the ones before change it less: more of it must pay.
         """
         if self.found.outcome is before.found.outcome is Outcome.CHANGES:
             return self.speedup > AS_GOOD * before.speedup
-        return self.rank > before.rank
+        pays, paid = (
+            way.found.outcome in (Outcome.KEPT, Outcome.CHANGES) for way in (self, before)
+        )
+        if pays != paid:
+            return pays
+        order = (-self.whole_s, self.speedup) > (-before.whole_s, before.speedup)
+        return order if pays else self.speedup > before.speedup
+
+
+def _way(one: Measured, baseline: Baseline, why_late: str, steps: int | None) -> _Way:
+    """A way as it stands for a training of so many steps."""
+    found = trial(one, baseline, why_late)
+    even, seconds = found.break_even_steps, found.one_off_s
+    if found.kept and one.candidate.apart:
+        found = found.dropped(Outcome.CHANGES, APART.format(found.fix))
+    elif found.kept and steps is not None and even is not None and even > steps:
+        reason = (
+            f"the {seconds:.1f} s that it costs once are earned back after {even:,} steps, "
+            f"and this training has {steps:,}"
+        )
+        found = found.dropped(Outcome.LOSES, reason)
+    whole_s = 0.0
+    if steps is not None and found.speedup is not None:
+        whole_s = steps * baseline.step_s / max(found.speedup, 1e-9) + (seconds or 0.0)
+    return _Way(found, one, whole_s)
 
 
 def of_another(
@@ -132,18 +146,6 @@ def of_another(
         broken = _finite(usual.losses) and not _finite(found.losses)
         if (differs or one.outcome is Outcome.CHANGES) and not broken:
             yield one
-
-
-def _in_the_whole_training(found: Trial, steps: int | None) -> Trial:
-    """The trial as it stands for a training of so many steps."""
-    even = found.break_even_steps
-    if not found.kept or steps is None or even is None or even <= steps:
-        return found
-    reason = (
-        f"the {found.one_off_s:.1f} s that it costs once are earned back after {even:,} steps, "
-        f"and this training has {steps:,}"
-    )
-    return found.dropped(Outcome.LOSES, reason)
 
 
 def _beaten(way: _Way, by: _Way) -> Trial:

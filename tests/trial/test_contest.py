@@ -6,16 +6,13 @@ import pytest
 from kit.simulated import Machine, SimulatedLeg, candidate
 from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
+from trainperf.trial.budget import MIN_PAIRS, settle_steps
 from trainperf.trial.contest import (
     MAX_PAIRS,
-    MIN_PAIRS,
     MOST_PAIRS,
     Contest,
-    beaten,
     enough,
     is_told,
-    met_itself,
-    settle_steps,
     take,
 )
 from trainperf.trial.legs.faults import LegFailed
@@ -85,32 +82,6 @@ def spread(middle, by, count):
 )
 def test_a_contest_is_over_where_its_pairs_tell_enough(speedup, by, pairs, over):
     assert enough(contest(*spread(speedup, by, pairs)), 0.02) is over
-
-
-def racing(*ratios, race="workers"):
-    return contest(*ratios, race=race)
-
-
-def test_a_value_that_lies_clearly_behind_another_is_beaten_at_once():
-    ahead, behind = racing(2.0, 2.02, 1.98), racing(1.5, 1.52, 1.48)
-    assert beaten(behind, [ahead, behind])
-    assert not beaten(ahead, [ahead, behind])
-
-
-def test_of_values_that_are_as_good_as_each_other_one_goes_on():
-    one = racing(*spread(2.0, 0.003, MIN_PAIRS))
-    other = racing(*spread(2.01, 0.003, MIN_PAIRS))
-    assert [beaten(each, [one, other]) for each in (one, other)] == [True, False]
-    few = [racing(*spread(2.0, 0.003, MIN_PAIRS - 1)) for _ in range(2)]
-    assert not beaten(few[0], few)
-
-
-def test_the_control_goes_on_until_the_noise_is_little_or_known_well():
-    quiet = contest(*spread(1.0, 0.005, MIN_PAIRS))
-    assert met_itself(quiet, 0.02)
-    assert not met_itself(contest(*spread(1.0, 0.005, MIN_PAIRS - 1)), 0.02)
-    assert not met_itself(quiet, 0.05)
-    assert met_itself(contest(*spread(1.0, 0.1, MAX_PAIRS)), 0.05)
 
 
 @pytest.mark.parametrize(("step_s", "steps"), [(2.0, 0), (0.3, 0), (0.2, 1), (0.02, 3)])

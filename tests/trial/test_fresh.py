@@ -7,7 +7,7 @@ import pytest
 from kit.legs import LOOP, PLAIN, base_run, bench, changed, clock, queue, repeated, written
 from trainperf.model import Outcome
 from trainperf.recording.run import Epoch
-from trainperf.trial import contest, fresh
+from trainperf.trial import budget, fresh
 from trainperf.trial.budget import Clock
 from trainperf.trial.fresh import FreshProcesses, Process
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
@@ -120,7 +120,7 @@ def test_slices_of_another_kind_are_compared_with_those_of_a_process_that_made_s
 @pytest.fixture
 def short(monkeypatch, nothing_left):
     """Few and short slices: what is tested is that it works, not how well it measures."""
-    monkeypatch.setattr(contest, "SLICE_S", 0.1)
+    monkeypatch.setattr(budget, "SLICE_S", 0.1)
     monkeypatch.setattr(fresh, "SLICES", 4)
 
 

@@ -4,7 +4,7 @@ from trainperf.model import Control, Equivalence, Outcome, Ratio, Run, Trial
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured
 from trainperf.trial.parity import Band, Losses
-from trainperf.trial.variants import of_another
+from trainperf.trial.rounds import of_another
 
 RUN = Run(("python", "train.py"), "/project", "train.py")
 LOSSES = Losses("loss", {1: 2.0, 2: 1.5}, "fit")

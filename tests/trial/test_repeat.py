@@ -92,7 +92,7 @@ def test_short_scripts_are_left_to_plain_runs_of_the_whole():
 @pytest.mark.usefixtures("nothing_left")
 @repeated
 def test_half_as_long_a_step_stands_in_fresh_processes_and_the_same_does_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainperf.trial.contest.SLICE_S", 0.1)
+    monkeypatch.setattr("trainperf.trial.budget.SLICE_S", 0.1)
     script = written(tmp_path, PLAIN.format(0.02))
     run = base_run(script)
     half = repeat(bench(run, tmp_path), changed(run, script, PLAIN.format(0.01)), clock())

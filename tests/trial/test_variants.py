@@ -10,7 +10,7 @@ from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, Start
 from trainperf.trial.parity import Band
-from trainperf.trial.variants import sort_out
+from trainperf.trial.rounds import sort_out
 
 RUN = Run(("python", "train.py"), "/project", "train.py")
 BASELINE = Baseline(0.1, 0.0, None, Band(None, None), None)

@@ -12,14 +12,21 @@ from trainperf.model import Event, Run
 from trainperf.recording.run import Epoch
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
-from trainperf.trial.contest import (
-    MIN_PAIRS,
-    SLICE_S,
-    epochs_of_slice,
-    settle_steps,
-    slice_steps,
-)
 
+SLICE_S = 0.3
+"""A slice is about so long: short against a neighbour's bursts (seconds), long against
+what stopping and waking costs (a few milliseconds)."""
+SETTLE_S = 0.05
+"""So long caches and thread pools are cold after a leg was woken, and at least one step:
+steps of 2 ms read 12 % too long in slices that dropped one step only."""
+LEAST_S = 0.5
+LEAST_STEPS = 2
+"""A slice has so many steps, and three where they take no longer than that: its first one counts
+for nobody."""
+SLOW_STEP_S = 0.5
+"""From this step time on a slice is a single step."""
+MIN_PAIRS = 6
+"""Fewer pairs decide only what is far from 1."""
 NO_SLICE = "the time was over before the first slice"
 SLICES = 8
 """Slices of each process where they run one after another: two and a half seconds."""
@@ -41,6 +48,29 @@ def telling(on_event: Callable[[Event], None]) -> Say:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     return say
+
+
+def epochs_of_slice(epoch: Epoch, step_s: float) -> int:
+    """How many whole epochs make a slice long enough, of steps of `step_s` seconds."""
+    return max(1, math.ceil(SLICE_S / max(epoch.steps * step_s, 1e-6)))
+
+
+def slice_steps(step_s: float, every: int = 1) -> int:
+    """How many steps make a slice, where one takes `step_s` seconds: a multiple of `every`."""
+    least = 1 if step_s >= SLOW_STEP_S else max(LEAST_STEPS, min(3, int(LEAST_S / step_s)))
+    steps = max(least, math.ceil(SLICE_S / max(step_s, 1e-6)))
+    return math.ceil(steps / every) * every
+
+
+def settle_steps(step_s: float, settles: bool = True) -> int:
+    """How many steps at the start of a slice count for nobody, each of `step_s` seconds.
+
+    None where a step takes as long as a slice, and the first one of it is like the others: what
+    is cold at its start is little of it.
+    """
+    if not settles and step_s >= SLICE_S:
+        return 0
+    return max(1, math.ceil(SETTLE_S / max(step_s, 1e-6)))
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,13 @@ from trainperf.run.stopping import LEG
 from trainperf.trial import parity
 from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, beaten, enough, is_told
+from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_told
 from trainperf.trial.fresh import FreshProcesses, Look, Rest, nothing_more
 from trainperf.trial.legs.faults import LegFailed, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
 from trainperf.trial.ratio import Pair
-from trainperf.trial.series import Series
 
 NOT_COMPARED = "could not be compared: the script as it is"
 RAN_OUT = "it ran out of memory beside other legs"
@@ -426,7 +425,7 @@ class Queue:
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
             return
-        if contest.failure or over or beaten(contest, self._entered):
+        if contest.failure or over:
             self._decided(contest)
 
     def _decided(self, contest: Contest) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,11 +14,11 @@ from trainperf.model import Equivalence, Finding, Run
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Costs
 from trainperf.trial.candidates import Candidate, epoch_of
-from trainperf.trial.planning import in_order
-from trainperf.trial.slicing import (
+from trainperf.trial.planning import (
     RANKS,
     SHORT_STEPS,
     choose_slices,
+    in_order,
     short_epoch,
     slices_text,
 )
@@ -44,7 +45,8 @@ LONG = with_epochs(1000, 0.2)
 
 
 def choose(*candidates, of=LONG, left=120.0, ranks=1, costs=COSTS):
-    return choose_slices(candidates, of, costs, left, 20.0, ranks)
+    chosen, skipped, needed_s = choose_slices(candidates, of, costs, left, 20.0, ranks)
+    return SimpleNamespace(chosen=tuple(chosen), skipped=skipped, budget_needed_s=needed_s)
 
 
 def held(found):

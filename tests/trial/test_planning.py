@@ -23,7 +23,7 @@ from trainperf.model import (
 )
 from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import CACHES, Clock
+from trainperf.trial.budget import CACHES, WARM_UP_STEPS, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.environment import spins
 from trainperf.trial.planning import (
@@ -31,7 +31,6 @@ from trainperf.trial.planning import (
     NO_EPOCH,
     NOT_WORTH,
     SEED,
-    WARM_UP_STEPS,
     Freed,
     Subject,
     plan,

@@ -10,10 +10,10 @@ from kit.simulated import Machine
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run, Trials
 from trainperf.trial import rounds
 from trainperf.trial.budget import Costs
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Band
-from trainperf.trial.planning import Changes, Freed, Plan, Subject
+from trainperf.trial.planning import Freed, Plan, Subject
 from trainperf.trial.rounds import in_rounds
 
 RUN = Run(("python", "train.py"), "/home/me", "train.py")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Event, Run
+from trainperf.errors import NotMeasured
+from trainperf.model import Event, Evidence, Machine, Measure, Recording, Run
 from trainperf.recording.run import Epoch
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
+from trainperf.trial.ranks import count
 
 SLICE_S = 0.3
 """A slice is about so long: short against a neighbour's bursts (seconds), long against
@@ -28,6 +31,10 @@ SLOW_STEP_S = 0.5
 MIN_PAIRS = 6
 """Fewer pairs decide only what is far from 1."""
 NO_SLICE = "the time was over before the first slice"
+WARM_UP_STEPS = 6
+SLOW_WARM_UP_S = 0.3
+SLOW_WARM_UP_STEPS = 3
+"""Where a step takes as long as a slice, so many warm up: the first ones trace and allocate."""
 SLICES = 8
 """Slices of each process where they run one after another: two and a half seconds."""
 IMPORTING = 0.75
@@ -130,6 +137,55 @@ class Costs:
             return (count * self.epoch.seconds + self.step_s) * 1.1
         steps = slice_steps(self.step_s) + min(1, settle_steps(self.step_s, self.settles))
         return max(SLICE_S, steps * self.step_s) * 1.1
+
+
+def warm_up_steps(evidence: Evidence) -> int:
+    """How many steps a leg makes before its first slice, at least."""
+    real = evidence.times.real_
+    slow = isinstance(real, Measure) and real.seconds >= SLOW_WARM_UP_S
+    return SLOW_WARM_UP_STEPS if slow else WARM_UP_STEPS
+
+
+def settles(evidence: Evidence, ranks: int) -> bool:
+    """Whether the first step of a slice is none like the others, however long it takes.
+
+    On a device it hides no input behind the one before it; ranks may wake one after another.
+    """
+    return evidence.device.kind != "CPU" or ranks > 1
+
+
+def costs_of(
+    recording: Recording, evidence: Evidence, machine: Machine, slots: int, spin: bool = False
+) -> Costs | str:
+    """The costs of this script's legs, from its observed run, or why they are not known.
+
+    So many `slots` are there for them. Legs whose threads `spin` make no steps beside each other:
+    they would keep each other from the cores.
+    """
+    ranks = count(recording.events)
+    real, steps = evidence.times.real_, evidence.loop.epoch_steps
+    first = evidence.startup.to_first_step_s if evidence.startup is not None else None
+    if not isinstance(real, Measure) or first is None:
+        return "how long the script takes to start, or a step, was not measured"
+    step_s, beside = real.seconds, 1.0
+    if recording.run.guarded:  # else they write into the same real folders
+        try:
+            used = evidence.phase("real").cpu_cores
+        except NotMeasured:
+            used = None
+        cores = max(1.0, min(machine.cores, os.cpu_count() or 1))
+        beside = max(1.0, cores / max(float(ranks), used or 1.0))
+    slowest = max(1.0, min(3.0, 20 * step_s))
+    return Costs(
+        start_s=first + max(slowest, warm_up_steps(evidence) * step_s),
+        step_s=step_s,
+        epoch_s=steps * step_s if steps else None,
+        cores=beside,
+        slots=slots,
+        at_once=max(2, int(beside) + 1),
+        spin=spin,
+        settles=settles(evidence, ranks),
+    )
 
 
 @dataclass(frozen=True)

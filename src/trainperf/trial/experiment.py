@@ -23,13 +23,12 @@ from trainperf.model import (
 )
 from trainperf.run.caches import filled
 from trainperf.trial.budget import CACHES, Bench, Clock, budget_needed, telling
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, more_once
 from trainperf.trial.planning import (
     ENDS,
     SEED,
-    Changes,
     Plan,
     Subject,
     obstacle_of,

@@ -16,13 +16,13 @@ from trainperf.fixes import by_id
 from trainperf.model import Finding, Length, Outcome, Trial
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock, Costs
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.candidates import Candidate, GivenChanges
 from trainperf.trial.contest import WORTH
 from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, Measured, floor, trial
 from trainperf.trial.parity import Losses
-from trainperf.trial.planning import GivenChanges, Plan, Subject, plan
+from trainperf.trial.planning import Plan, Subject, plan
 from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import needed_s
 from trainperf.trial.stack import Means, Stacked, both, stack

@@ -102,7 +102,7 @@ def test_what_shows_in_steps_as_well_is_tried_in_those_where_epochs_are_too_long
         assert [one.fix for one in found.skipped] == [one.name for one in others]
         assert (found.budget_needed_s is None) == (not others)
     several = choose(both, ranks=2)
-    assert (held(several), several.skipped) == ({"both": None}, ())
+    assert (held(several), several.skipped) == ({"both": None}, [])
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():

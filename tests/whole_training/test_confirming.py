@@ -94,7 +94,6 @@ def confirm(monkeypatch, tmp_path, kept):
             return runs[len(asked) - 1] if isinstance(runs, list) else runs
 
         monkeypatch.setattr(confirming, "plain_runs", runner)
-        monkeypatch.setattr(confirming, "run_once", lambda *args: args[-1])
         clock = Clock(left, lambda: False, lambda: 0.0)
         found = Found(tuple(findings), Edits(tmp_path, by_id()))
         run = Run(("python", "train.py"), str(tmp_path), "train.py")

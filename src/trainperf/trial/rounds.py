@@ -129,7 +129,7 @@ def in_rounds(
     assert planned.costs is not None
     costs = replace(second.costs, epoch_s=planned.costs.epoch_s)  # a cache is filled in a first one
     folder = engine.bench.folder / "on-top"
-    bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder)
+    bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder, spares=False)
     try:
         with Queue(bench, base=base) as queue:
             later = _round(queue, replace(second, costs=costs), clock, late, steps)

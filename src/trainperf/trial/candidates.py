@@ -184,7 +184,7 @@ def together(
     edits: Edits,
 ) -> Candidate | str:
     """The candidate that holds the edits of all `ids`, or why there is none."""
-    written = edits.together(findings, ids)
+    written = edits.write(findings, ids)
     for left in written.patch.skipped:
         return left.reason
     patch = written.patch
@@ -239,7 +239,7 @@ class Changes:
 
     def write(self, ids: Sequence[str]) -> Written:
         """Write the edits of the fixes with some ids."""
-        return self.edits.together(self.findings, ids)
+        return self.edits.write(self.findings, ids)
 
     def choosing(self, chosen: Mapping[str, Finding]) -> Changes:
         """The same with these findings, by id, in place of those that offered a choice."""

@@ -116,12 +116,3 @@ def test_what_may_pay_on_top_of_another_is_tried_where_that_is():
     assert decided(one, *both)[0] == ["torch_channels_last", "torch_autocast"]
     left, trials = decided(seen("channels_last"), *both)
     assert (left, len(trials)) == ([], 2)
-
-
-def test_of_the_ways_to_make_a_fix_the_decided_one_is_not_tried():
-    ways = [
-        candidate("batch_size", f"batch={16 * times}", {"samples_per_step": times})
-        for times in (2, 4)
-    ]
-    left, (trial,) = decided(seen("double_batch", ALL_OF_IT), *ways)
-    assert (left, trial.name) == (["batch_size (batch=64)"], "batch_size (batch=32)")

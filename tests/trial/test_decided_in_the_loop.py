@@ -60,10 +60,6 @@ def test_each_such_probe_decides_on_its_fix_and_on_no_other(fix, name):
     assert in_the_loop(finding(fix), evidence_of(RUN)) is None
 
 
-ALL_OF_IT = "times.real = 0.0002"
-"""The step has hardly more than the probed pass."""
-
-
 def test_a_bound_of_a_gpu_step_counts_its_waits_as_computing():
     parts = {"forward": 0.00003, "backward": 0.00005, "sync": 0.00015, "optimizer": 0.0002}
     split = {"torch.split": [{"name": name, "seconds": s} for name, s in parts.items()]}

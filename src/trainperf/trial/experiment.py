@@ -142,7 +142,8 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     stacked, found = came.stacked, dict(came.found)
     changes = subject.all_changes(planned.changes).choosing(came.choices)
     baseline = engine.baseline(stacked.holds)
-    once = stacked.ratio and once_s(stacked.start, baseline, stacked.ratio.speedup)
+    gives = 1.0 if stacked.ratio is None else stacked.ratio.speedup
+    once = once_s(stacked.start, baseline, gives)
     if once is not None and engine.beside:
         # The unchanged script started beside more legs: to have started sooner tells nothing.
         once = max(0.0, once)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.check.judging import judge, noise
+from trainperf.check.judging import judge
 from trainperf.check.running import Repeat, Speed
 
 LIMIT = 0.05
@@ -70,11 +70,6 @@ def test_what_the_calibration_varies_by_does_not_excuse_a_regression(slower: flo
     assert judge(BASE, runs(1.1, 1.1, 1.1, speed=speed), LIMIT).outcome == "failed"
 
 
-def test_a_regression_greater_than_the_machines_own_slowness_is_an_alarm() -> None:
-    judged = judge(BASE, runs(1.5, 1.5, 1.5, speed=Speed(0.06, 0.06)), LIMIT)
-    assert judged.outcome == "failed"
-
-
 def test_more_time_for_each_sample_is_an_alarm_though_a_step_takes_less() -> None:
     after = runs(0.6, 0.6, 0.6, batch_size=16)
     assert judge(runs(1.0, 1.0, batch_size=32), after, LIMIT).outcome == "failed"
@@ -87,12 +82,6 @@ def test_one_run_is_not_enough_for_an_alarm() -> None:
     judged = judge(BASE, runs(1.5), LIMIT)
     assert (judged.outcome, judged.again) == ("undecided", True)
     assert judged.reason == "there was time for one run only"
-
-
-def test_a_baseline_with_a_disturbed_run_among_three_raises_no_alarm_one_among_five_does() -> None:
-    after = runs(1.1, 1.11, 1.1)
-    assert judge(runs(1.0, 1.01, 1.2), after, LIMIT).outcome == "undecided"
-    assert judge(runs(1.0, 1.01, 1.2, 1.01, 1.0), after, LIMIT).outcome == "failed"
 
 
 def test_a_machine_that_is_much_slower_may_slow_a_script_more_than_the_calibration() -> None:
@@ -144,23 +133,6 @@ def test_the_machine_is_judged_on_as_many_cores_as_the_script_keeps_busy(
 
 
 # -------------------------------------------------------------------------------- noise
-
-
-def test_beside_busy_programs_the_noise_is_greater() -> None:
-    assert noise(runs(1.0, 1.0, others=0.1)) == pytest.approx(0.015)
-    assert noise(runs(1.0, 1.0, others=1.2)) == pytest.approx(0.03)
-    crowded = runs(1.055, 1.055, 1.055, others=1.2)
-    assert judge(runs(1.0, 1.0, others=1.2), crowded, LIMIT).outcome == "undecided"
-    assert judge(runs(1.0, 1.0, others=1.2), runs(1.09, 1.09, others=1.2), LIMIT).outcome == (
-        "failed"
-    )
-
-
-def test_runs_that_agree_by_chance_are_no_alarm_where_their_blocks_vary_as_never_before() -> None:
-    after = runs(1.2, 1.21, 1.2, agreement=0.25)
-    assert judge(BASE, after, LIMIT).outcome == "undecided"
-    always = runs(1.0, 1.01, agreement=0.25)
-    assert judge(always, after, LIMIT).outcome == "failed"
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,6 @@ def test_no_run_begins_that_would_not_end_within_the_budget() -> None:
     assert len(Script(*[took(1.2)] * 3).run(until=1.0).repeats) == 1
 
 
-def test_a_baseline_is_made_of_so_many_runs_though_one_would_pass() -> None:
-    assert len(Script(*[took(1.0)] * 3).run(at_least=3).repeats) == 3
-
-
 def test_the_least_disturbed_run_stands_for_all() -> None:
     runs = Script(took(1.3), took(1.2), took(1.25)).run()
     assert runs.diagnosis.step_s == took(1.2).step_s

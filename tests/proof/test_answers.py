@@ -150,19 +150,6 @@ def test_a_check_fails_where_a_step_surely_takes_longer(low, high, control, outc
     assert strict.exit_status == int(outcome != "passed")
 
 
-def test_a_check_of_whole_runs_tells_of_runs():
-    control = replace(QUIET, pairs=1, steps=0, floor=0.05)
-    slow = judged(trial(1.4, 1.5, basis="whole runs", pairs=2), control)
-    made = Tried(Trials("none"), control=control)
-    check = checked(slow, made, 0.05, False, "main", 14.5)
-    assert check.text.startswith("check failed: slower: 14.5 s a whole run against 10.0 s at main")
-    assert check.times is not None
-    assert (check.times.basis, check.times.after_s) == ("whole run", 14.5)
-    near = judged(trial(0.97, 1.04, basis="whole runs", pairs=2), control)
-    assert "after 2 whole runs each; less than 5.0 % may be noise" in near.text
-    assert checked(near, made, 0.05, False, "main", 14.5).text.startswith("check passed: ")
-
-
 def test_a_check_that_could_compare_nothing_tells_no_times(tmp_path: Path) -> None:
     failed = Trial("main", Outcome.FAILED, "made no step")
     tried = Tried(Trials("none", reason="nothing to try"), (failed,))

@@ -98,16 +98,6 @@ def test_a_candidate_runs_the_very_bytes_of_its_patch(run, tmp_path):
     assert (tmp_path / "train.py").read_text() == PLAIN
 
 
-def test_nothing_but_its_sources_and_variables_tells_it_from_the_unchanged_run(run):
-    ((one, other), _) = chosen(run, append("one", ".a()"), finding("variables", N="1"))
-    for changed in (one.run, other.run):
-        assert (changed.command, changed.seed, changed.cwd) == (run.command, 3, run.cwd)
-    assert one.run.env == {"KEPT": "1"}
-    assert other.run.env == {"KEPT": "1", "N": "1"}
-    assert other.run.sources == {}
-    assert run.env == {"KEPT": "1"}
-
-
 def test_several_fixes_together_hold_all_their_edits_and_no_bound(run):
     both = joined(
         run, ("one", "two"), append("one", ".a()"), append("two", ".b()", BATCH), finding("others")

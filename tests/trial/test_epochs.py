@@ -8,12 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes.dataloader.starts import TorchPersistentWorkers
-from trainperf.fixes.findings import shown_findings
-from trainperf.model import Equivalence, Finding, Run
+from trainperf.model import Equivalence, Run
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Costs
-from trainperf.trial.candidates import Candidate, epoch_of
+from trainperf.trial.candidates import Candidate
 from trainperf.trial.planning import (
     RANKS,
     SHORT_STEPS,
@@ -116,18 +114,6 @@ def test_several_ranks_are_tried_in_short_slices_only():
     found = choose(STEPS, candidate(), candidate("predict", TURN), ranks=2)
     assert found.chosen == (STEPS,)
     assert [one.reason for one in found.skipped] == [RANKS, RANKS]
-
-
-def test_a_finding_gives_its_epoch_and_keeps_apart_what_is_not_the_start_of_the_input():
-    case = evidence_of("seed_torch_short_epochs | between_epochs.validation_s = 0.1")
-    (finding,) = shown_findings(case, among=[TorchPersistentWorkers()])
-    assert isinstance(finding, Finding)
-    epoch = epoch_of(finding)
-    assert epoch is not None
-    assert epoch.steps == case.loop.epoch_steps
-    assert epoch.seconds > epoch.steps * case.times.real > 0
-    assert 0 < epoch.pause_s < case.between_epochs.seconds
-    assert epoch_of(replace(finding, data={})) is None
 
 
 def test_what_saves_outside_the_steps_is_compared_in_whole_turns_as_they_are_written():

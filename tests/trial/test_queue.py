@@ -172,15 +172,6 @@ def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slot
     assert not any(one.late for one in found)
 
 
-def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
-    machine = Machine(**every("ac", step_s=0.083), bad={"fails_at": 2, "step_s": 0.083})
-    found = compared(machine, ["a", "bad", "c"])
-    assert str(found["bad"].failure) == "bad breaks"
-    assert len(found["bad"].pairs) <= 1
-    assert all(leg.ended for leg in machine.legs if leg.name == "bad")
-    assert [len(found[name].pairs) >= MIN_PAIRS for name in "ac"] == [True, True]
-
-
 def test_when_the_unchanged_script_cannot_go_on_what_was_measured_stands(compared):
     machine = Machine(base={"fails_at": 9}, **every("a", step_s=0.085), **every("b", step_s=0.085))
     found = compared(machine, "ab")

@@ -268,13 +268,6 @@ def test_what_shows_in_longer_slices_comes_last_on_what_is_measured_again_in_the
     assert asked == [(None, ["a+b"]), (EPOCH, ["a+b", "a+b+input"])]
 
 
-def test_where_there_is_no_time_for_longer_slices_what_shows_in_steps_stands():
-    found = stacked_in_two_kinds({("a+b", None): 2.4})
-    assert (found.fixes, found.holds) == (("a", "b"), None)
-    assert found.ratio.speedup == pytest.approx(2.4)
-    assert reasons(found)["input"].startswith("not measured on top of a, b")
-
-
 def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
     bench = Bench({"autocast": 2.0})
     bench.alone["layout"] = 1.4  # on top

@@ -1,9 +1,6 @@
 """A fix that can be made in several ways: the best way is kept, the others are named."""
 
-import math
 from dataclasses import replace
-
-import pytest
 
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run
 from trainperf.recording.run import Epoch
@@ -124,9 +121,3 @@ def test_winners_stand_in_the_order_of_what_the_whole_training_takes_with_them()
     ]
     found = sort_out(shares, lambda _: BASELINE, "late", 200)
     assert [one.name for one in found.winners] == ["plain", "dear"]
-
-
-def test_a_change_of_a_part_of_the_training_is_worth_it_by_what_it_saves_of_the_whole():
-    half = Candidate(("a",), RUN, Equivalence.EXACT, 2.0, 0, share=0.5)
-    assert half.saves(1 + half.worth(0.02)) == pytest.approx(1 - 1 / 1.02)
-    assert replace(half, share=0.01).worth(0.02) == math.inf

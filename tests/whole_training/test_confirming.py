@@ -193,16 +193,6 @@ def test_an_addition_stands_on_what_the_trials_kept(confirm, predicts, kept):
     assert len(confirm.asked[0]) == 3
 
 
-def test_one_run_of_each_tells_what_two_have_no_time_for(confirm, predicts):
-    runs = PlainRuns(((12.0, 12.0), (6.0, 6.0)), once=True)
-    tried, whole = confirm(runs, NOTHING, findings=[predicts], left=30.0)
-    assert (tried.trials[0].kept, tried.trials[0].pairs) == (True, 1)
-    assert (tried.trials[0].low, whole.low) == (None, None), "one run has no interval"
-    assert whole.runs == (12.0, 6.0)
-    near = PlainRuns(((12.0, 12.0), (9.5, 9.5)), once=True)  # two processes may lie so far apart
-    assert not confirm(near, NOTHING, findings=[predicts], left=30.0)[0].trials[0].kept
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -21,13 +21,12 @@ from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_told
 from trainperf.trial.fresh import FreshProcesses, Look, Rest, nothing_more
-from trainperf.trial.legs.faults import LegFailed, OutOfMemory, OutOfTime
+from trainperf.trial.legs.faults import LegFailed, NotCompared, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
 from trainperf.trial.ratio import Pair
 
-NOT_COMPARED = "could not be compared: the script as it is"
 RAN_OUT = "it ran out of memory beside other legs"
 ALONE = f"{RAN_OUT}, and was tried alone"
 TURN_S = 2.0
@@ -127,7 +126,8 @@ class Queue:
                 raise
             # What was measured until then stands, whatever became of the script since.
             late = clock.over() or isinstance(failed, OutOfTime)
-            failure = OutOfTime() if late else type(failed)(f"{NOT_COMPARED} {failed}")
+            short = isinstance(failed, OutOfMemory)
+            failure = OutOfTime() if late else failed if short else NotCompared(failed)
             for contest in self._entered:
                 if contest.ratio is None:
                     contest.failure = contest.failure or failure
@@ -135,11 +135,11 @@ class Queue:
             end_all([one.leg for one in self._entered if one is not self._spare])
         found = self._told(self._entered)
         found += [Measured(candidate, failure=failure) for candidate in self._waiting]
-        short = [one for one in found if isinstance(one.failure, OutOfMemory)]
+        alone = [one for one in found if isinstance(one.failure, OutOfMemory)]
         if isinstance(failure, OutOfMemory):
             self._slots = 1
-        found = [*self._left_out, *(one for one in found if one not in short)]
-        found += self._tried_alone(short, clock.keeping(look(found, ()).keep_s))
+        found = [*self._left_out, *(one for one in found if one not in alone)]
+        found += self._tried_alone(alone, clock.keeping(look(found, ()).keep_s))
         by_name = {measured.name: measured for measured in found}
         return [by_name[candidate.name] for candidate in candidates]
 
@@ -483,7 +483,7 @@ class Queue:
         try:
             found = self._fresh.compare(chosen, clock)
         except LegFailed as failed:
-            why = OutOfTime() if clock.over() else LegFailed(f"{NOT_COMPARED} {failed}")
+            why = OutOfTime() if clock.over() else NotCompared(failed)
             found = [Measured(candidate, failure=why) for candidate in chosen]
         return [replace(one, note=RAN_OUT if one.late else ALONE) for one in found]
 

@@ -241,7 +241,6 @@ def startup(observed: Observed) -> StartUp | None:
         setup_s=max(0.0, total - imports - max(first, tracing)),
         tracing_s=tracing if traces else None,
         first_step_s=first if traces else None,
-        warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
         evaluation_s=sum(event["seconds"] for event in before("evaluation", "evaluate")) or None,
     )
 

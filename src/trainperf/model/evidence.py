@@ -67,7 +67,6 @@ class Evidence:
     loop: Loop
     times: Times
     stages_: tuple[Stage, ...] | Missing = ()
-    stage_input_s: float | None = None  # the whole pipeline, by the stage timing
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
     lines_: StepLines | Missing = NOT_SAMPLED

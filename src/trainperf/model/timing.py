@@ -240,7 +240,6 @@ class StartUp:
     setup_s: float | None = None
     tracing_s: float | None = None
     first_step_s: float | None = None
-    warm_up_steps: int = 0
     evaluation_s: float | None = None
 
 

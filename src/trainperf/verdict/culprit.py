@@ -9,7 +9,6 @@ from trainperf.fixes.common.words import at
 from trainperf.model import Evidence, Function, FunctionCost, Loader, Missing, Site, Stage
 
 PYTHON_SOURCES = ("from_generator", "generator", "PyDataset")
-HANDING_OVER = 0.3
 KERAS_BATCHING = ("NumPy arrays", "tensors")
 
 LOADER_STAGES = {
@@ -31,9 +30,6 @@ def input_culprit(evidence: Evidence) -> str:
         return _loader_culprit(evidence, stage)
     if stage is None and loop.pydataset_item is not None:
         return f"`__getitem__` of the `PyDataset`, {at(loop.pydataset_item)}"
-    if _handing_over(evidence):
-        place = f" ({at(evidence.loop.where)})" if evidence.loop.where else ""
-        return f"batches to be handed to the loop from Python{place}, not for the pipeline"
     workers = [cost for cost in evidence.functions if _feeds(cost, evidence)]
     if stage is not None and stage.function is not None and stage.function.name != "<lambda>":
         return f"`{stage.function.name}`, {_head(stage.function)}"
@@ -95,14 +91,6 @@ def _head(function: Function) -> str:
     if not function.line:
         return os.path.basename(function.file)
     return at(Site(function.file, function.line))
-
-
-def _handing_over(evidence: Evidence) -> bool:
-    """Whether taking a batch costs much more than the pipeline needs to make it."""
-    made = evidence.stage_input_s
-    if made is None or evidence.loop.kind != "iterator":
-        return False
-    return made < HANDING_OVER * evidence.times.input
 
 
 def _feeds(cost: FunctionCost, evidence: Evidence) -> bool:

@@ -242,7 +242,7 @@ def _keep(ranks: Ranks, one: Found, recording: Recording) -> None:
 def _placed(rank: Rank, events: Iterable[Event], one: Found) -> Rank:
     """The rank with its launcher's word on which it is, where the process has none."""
     if _size(events) == 0:
-        rank = replace(rank, rank=one.rank, local_rank=one.record.place.local_rank)
+        rank = replace(rank, rank=one.rank)
     return rank if rank.host else replace(rank, host=one.record.host)
 
 
@@ -268,4 +268,4 @@ def _without_loop(ranks: Ranks, one: Found, why: str) -> None:
     if place.rank in ranks.by_rank:  # the record is of a host, and another's ranks count on
         ranks.notes.append(f"{one.record.host}, place {place.rank} of the job: {why}")
         return
-    ranks.by_rank[place.rank] = Rank(place.rank, one.record.host, None, why, place.local_rank)
+    ranks.by_rank[place.rank] = Rank(place.rank, one.record.host, None, why)

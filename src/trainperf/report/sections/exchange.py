@@ -61,8 +61,6 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
         yield "Link", f"{found.link.kind}{gives}{source}"
     if found.overlap is not None:
         yield "Overlap", _overlap(found.overlap)
-    if (batch := known(job.break_even_batch_)) is not None:
-        yield "Pays from", _break_even(job, batch)
 
 
 def _cost(cost: Measure, real: float | None) -> str:
@@ -100,19 +98,6 @@ def _overlap(found: Overlap) -> str:
         f"{units.seconds(found.overlap_s)} of {units.seconds(found.exchange_s)} of exchange, "
         f"waiting included, hide behind {units.seconds(found.compute_s)} of backward (PyTorch's "
         f"own log of {units.count(found.steps, 'step')})"
-    )
-
-
-def _break_even(job: Parallel, batch: float) -> str:
-    """From which batch per replica on more replicas pay, beside the batch that it is."""
-    batches = [rank.batch_size for rank in job.processes if rank.batch_size]
-    now = ""
-    if batches:
-        each = sum(batches) / len(batches) * job.expected / job.replicas
-        now = f"; it is {each:,.0f} now"
-    return (
-        f"a batch of about {units.number(max(1.0, batch), 2)} per replica: from there on "
-        f"{job.replicas} replicas give more samples per second than one{now}"
     )
 
 

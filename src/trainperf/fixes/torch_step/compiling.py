@@ -88,30 +88,25 @@ def fusing(evidence: Evidence) -> Fusing:
 class TorchCompile(Fix):
     """Compile the model with `torch.compile`, so that small operations are fused.
 
-    ## Why it is slow
-    Without it Python starts each operation by itself, which takes as long as a small one runs.
-    Each reads its input from memory and writes its result back: a GPU may do little else.
-
-    ## What changes
-    The model is compiled in place (`model.compile()`) at its first call, which takes seconds to
-    minutes once; rounding differs. One of PyTorch's own classes, such as `Sequential`, is wrapped
-    (`torch.compile(model)`): the names in its `state_dict` then begin with `_orig_mod.`.
-    Of at least four blocks of one class, compiling each is tried as well: the code of one serves
-    for all. Where a GPU stands idle between kernels, so is `mode="reduce-overhead"`: CUDA graphs
-    launch many at once. The best way is the one with which the whole training ends soonest.
-
-    ## When not to
+    Why slow: Without it Python starts each operation by itself, which takes as long as a small one
+    runs. Each reads its input from memory and writes its result back: a GPU may do little else.
+    Changes: The model is compiled in place (`model.compile()`) at its first call, which takes
+    seconds to minutes once; rounding differs. One of PyTorch's own classes, such as `Sequential`,
+    is wrapped (`torch.compile(model)`): the names in its `state_dict` then begin with
+    `_orig_mod.`. Of at least four blocks of one class, compiling each is tried as well: the code
+    of one serves for all. Where a GPU stands idle between kernels, so is `mode="reduce-overhead"`:
+    CUDA graphs launch many at once. The best way is the one with which the whole training ends
+    soonest.
+    When not:
     - Inputs of many shapes are compiled again and again; short runs do not earn it back.
     - Large convolutions or matrix products on a CPU: compiled code is often slower there.
     - Losses that need gradients of gradients (`create_graph=True`): they raise.
     - On a CPU it needs a C++ compiler.
     """
 
-    category = "model"
     usual = 1.0
     compiles = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a model that is not compiled and can be, without doing so again and again."""
@@ -212,22 +207,15 @@ def _probed(evidence: Evidence, made: Probe) -> str:
 class TorchGraphBreaks(Fix):
     """Take what breaks the graph out of the compiled code.
 
-    ## Why it is slow
-    `torch.compile` cannot follow a number that Python asks of a tensor (`.item()`, `if x.sum()
-    > 0`), `print`, or a library that it does not know. The graph ends there, Python runs, and
-    a new graph begins. In a loop, the whole function runs without compiled code.
-
-    ## What changes
-    `torch.where` decides in place of `if`; what is only looked at is returned, and read outside.
-    With `fullgraph=True` the call that compiles raises at the first line that breaks a graph.
-
-    ## When not to
-    A break between two large graphs costs little, as does one in code that runs seldom.
+    Why slow: `torch.compile` cannot follow a number that Python asks of a tensor (`.item()`, `if
+    x.sum() > 0`), `print`, or a library that it does not know. The graph ends there, Python runs,
+    and a new graph begins. In a loop, the whole function runs without compiled code.
+    Changes: `torch.where` decides in place of `if`; what is only looked at is returned, and read
+    outside. With `fullgraph=True` the call that compiles raises at the first line that breaks a
+    graph.
+    When not: A break between two large graphs costs little, as does one in code that runs seldom.
     """
 
-    category = "model"
-    equivalence = Equivalence.EXACT
-    framework = "torch"
     without_edit = "what the line is for decides what it becomes"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -259,20 +247,16 @@ losses.append(loss.detach())  # read and printed outside the compiled code, now 
 class TorchRecompiling(Fix):
     """Keep compiled code from being compiled again.
 
-    ## Why it is slow
-    `torch.compile` compiles for what it sees: shapes, and values of Python. Guards look at each
-    call whether that still holds; where one fails the function is compiled again, which takes
-    as long as hundreds of steps. After eight times PyTorch gives up (`recompile_limit`): what is
-    new then runs without compiled code.
-
-    ## What changes
-    `dynamic=True` in the call that compiles makes one code for all shapes. For a value of Python's
-    that changes no edit is written: a number that the model counts becomes a buffer, or leaves
-    the compiled part.
-
-    ## When not to
-    - A few compilations at the start, one for each of a few lengths, end by themselves; code
-      for one shape may be faster than code for all.
+    Why slow: `torch.compile` compiles for what it sees: shapes, and values of Python. Guards look
+    at each call whether that still holds; where one fails the function is compiled again, which
+    takes as long as hundreds of steps. After eight times PyTorch gives up (`recompile_limit`):
+    what is new then runs without compiled code.
+    Changes: `dynamic=True` in the call that compiles makes one code for all shapes. For a value of
+    Python's that changes no edit is written: a number that the model counts becomes a buffer, or
+    leaves the compiled part.
+    When not:
+    - A few compilations at the start, one for each of a few lengths, end by themselves; code for
+      one shape may be faster than code for all.
     - Code that must know a shape (`mode="max-autotune"`, CUDA graphs): pad to a few lengths.
     """
 
@@ -281,7 +265,6 @@ class TorchRecompiling(Fix):
     compiles = True
     counted = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     in_libraries = {"transformers": "`DataCollator…(pad_to_multiple_of=N)`"}
 
     def look(self, evidence: Evidence) -> Cause | None:

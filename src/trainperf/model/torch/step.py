@@ -136,10 +136,8 @@ class TorchModel:
     `where` is the call that built it, `call` where the loop calls it. `modules` counts
     its submodules by class. `attentions` are the heads of the user's functions that
     seem to compute attention by hand, `eager` the call that built a model of Transformers which
-    does so, and has a fused kernel (`attn_implementation="eager"`). `scattered` are the heads of
-    the user's `forward`s whose recurrent layers have their weights in several pieces of a GPU's
-    memory. `shapes` is how many different input shapes were seen, `checkpoints` are the calls in
-    which activations were dropped.
+    does so, and has a fused kernel (`attn_implementation="eager"`). `shapes` is how many different
+    input shapes were seen, `checkpoints` are the calls in which activations were dropped.
     `blocks` are its lists of modules that could be compiled one by one.
     """
 
@@ -156,7 +154,6 @@ class TorchModel:
     image_input: bool = False  # its first argument has four dimensions
     attentions: tuple[Site, ...] = ()
     eager: Site | None = None
-    scattered: tuple[Site, ...] = ()
     shapes: int = 1
     checkpointing: bool = False
     checkpoints: tuple[Site, ...] = ()

@@ -159,7 +159,6 @@ def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": _attention_by_hand(parts),
         "eager": _eager(loops, parts),
-        "scattered": _scattered(parts),
         "shapes": max(1, loops.shapes.get(id(model), 1)),
         # Seen, or set in a library's model.
         "checkpointing": loops.checkpointed > 0
@@ -193,21 +192,6 @@ def _forwards(modules: list[Any]) -> Iterator[tuple[Any, CodeType]]:
 def _head(code: CodeType) -> dict[str, Any]:
     place = frames.definition(code)
     return place | {"end_line": place["line"]}
-
-
-def _scattered(modules: list[Any]) -> list[dict[str, Any]]:
-    """The heads of the user's `forward`s whose recurrent layers have weights that lie apart.
-
-    cuDNN copies them together in each call of such a layer.
-    """
-    found = list[dict[str, Any]]()
-    for module, code in _forwards(modules):
-        for part in module.children():
-            weights = [one for one in getattr(part, "_flat_weights", ()) if one is not None]
-            places = {weight.untyped_storage().data_ptr() for weight in weights}
-            if len(places) > 1 and weights[0].device.type == "cuda" and _head(code) not in found:
-                found.append(_head(code))
-    return found
 
 
 def _channels_last(modules: list[Any]) -> bool | None:

@@ -310,7 +310,8 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
     for event in observed.of("missing"):
         what = str(event["what"])
         if what.startswith("probe "):
-            found[what.removeprefix("probe ")] = Missing(str(event["reason"]))
+            reason, applies = str(event["reason"]), event.get("applies", True)
+            found[what.removeprefix("probe ")] = Missing(reason, applies)
         elif what == "probes":
             found["all changes"] = Missing(str(event["reason"]))
     for event in observed.of("probe"):

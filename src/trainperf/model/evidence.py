@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, Site, is_taken, taken
-from trainperf.model.encoding import INTERNAL
+from trainperf.model.basics import INTERNAL, Missing, Site, is_taken, taken
 from trainperf.model.facts import (
     CallbackCost,
     Device,

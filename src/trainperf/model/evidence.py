@@ -83,7 +83,7 @@ class Evidence:
     around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     length_: Length | Missing = UNKNOWN_LENGTH
-    over_time: OverTime | None = None  # None: the run was too short to tell
+    over_time: OverTime | None = None  # None: late steps are not surely slower
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict, compare=False, metadata=INTERNAL)
     torch_: Torch | None = None

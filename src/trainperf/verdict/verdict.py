@@ -44,7 +44,7 @@ def _answer(case: Case, trials: Sequence[Trial] = (), trying: Trials | None = No
     found = _graded(case, trials, trying)
     more = passes(evidence) if found.side == "model" or found.healthy else ""
     seen = evidence.over_time
-    if seen is not None and seen.slower:
+    if seen is not None:
         longer = times(seen.ratio)
         more += f" Steps get slower as it runs: late ones take {longer} as long as early ones."
     return replace(found, more=found.more + more)

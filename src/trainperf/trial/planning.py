@@ -134,7 +134,7 @@ class Subject:
         return replace(
             self,
             evidence=self.freed.evidence,
-            findings=tuple(one for one in self.freed.findings if one.id not in known),
+            findings=tuple(finding for finding in self.freed.findings if finding.id not in known),
             training=training,
             beneath=beneath,
             freed=None,
@@ -143,7 +143,7 @@ class Subject:
     def all_changes(self, changes: Changes) -> Changes:
         """The same of all findings that may have been tried."""
         freed = () if self.freed is None else self.freed.findings
-        ids = {one.id for one in changes.findings}
+        ids = {finding.id for finding in changes.findings}
         others = (one for one in freed if one.id not in ids)
         return replace(changes, findings=(*changes.findings, *others))
 
@@ -198,8 +198,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if isinstance(costs, str):
         return none(costs, chosen)
     if endless := _endless(costs):
-        skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
-        chosen = [one for one in chosen if not one.warm_up_epochs]
+        skipped += [candidate.skipped(endless) for candidate in chosen if candidate.warm_up_epochs]
+        chosen = [candidate for candidate in chosen if not candidate.warm_up_epochs]
     if not chosen:
         decided = any(trial.outcome is not Outcome.NOT_TRIED for trial in skipped)
         reason = DECIDED if decided else "none of the findings has an edit that could be tried"
@@ -398,7 +398,7 @@ def choose_slices(
     tried, the others, and the budget, seconds, with which they could be, None where none would do.
     """
     short = short_epoch(evidence)
-    of_findings = [one.epoch for one in chosen if one.epoch is not None]
+    of_findings = [candidate.epoch for candidate in chosen if candidate.epoch is not None]
     turn = next((epoch for epoch in of_findings if epoch.written), None)
     epoch = next((epoch for epoch in of_findings if not epoch.written), short)
     made, skipped, needed = list[Candidate](), list[Trial](), None

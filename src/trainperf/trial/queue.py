@@ -166,7 +166,7 @@ class Queue:
                 self._decided(contest)
         gone = [candidate for candidate in self._waiting if candidate.name in rest.needless]
         self._left_out += [Measured(one, needless=rest.needless[one.name]) for one in gone]
-        self._waiting = [one for one in self._waiting if one not in gone]
+        self._waiting = [candidate for candidate in self._waiting if candidate not in gone]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -478,7 +478,7 @@ class Queue:
         """
         chosen = [measured.candidate for measured in short]
         if not chosen or clock.over():
-            return [Measured(one, failure=OutOfTime(), note=RAN_OUT) for one in chosen]
+            return [Measured(candidate, failure=OutOfTime(), note=RAN_OUT) for candidate in chosen]
         self.close()
         try:
             found = self._fresh.compare(chosen, clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from trainperf.model import Ratio, Run
 from trainperf.recording.run import Epoch
@@ -31,25 +31,16 @@ class Process:
     failure: LegFailed | None = None
 
 
-@dataclass(frozen=True)
-class Rest:
-    """What comes beside and after the candidates, by what was measured until now.
-
-    `keep_s` seconds of the time are for what comes after, `needless` says by name why a candidate
-    could change nothing any more.
-    """
-
-    keep_s: float = 0.0
-    needless: Mapping[str, str] = field(default_factory=dict)
+Look = Callable[[Sequence[Measured], Sequence[Candidate]], tuple[float, Mapping[str, str]]]
+"""Of what was measured and the candidates that are not decided: so many seconds are to be kept for
+what comes after, and why some could change nothing any more, by name."""
 
 
-Look = Callable[[Sequence[Measured], Sequence[Candidate]], Rest]
-"""Says what the rest is, of what was measured and of the candidates that are not decided."""
-
-
-def nothing_more(measured: Sequence[Measured], candidates: Sequence[Candidate]) -> Rest:
+def nothing_else(
+    measured: Sequence[Measured], candidates: Sequence[Candidate]
+) -> tuple[float, Mapping[str, str]]:
     """Say that all there is are the candidates."""
-    return Rest()
+    return 0.0, {}
 
 
 class FreshProcesses:
@@ -70,7 +61,7 @@ class FreshProcesses:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        look: Look = nothing_more,
+        look: Look = nothing_else,
     ) -> list[Measured]:
         """Run each candidate twice, between two processes of the unchanged script.
 
@@ -79,11 +70,11 @@ class FreshProcesses:
         """
         found: list[Measured] = []
         for number, candidate in enumerate(candidates):
-            rest = look(found, [candidate])
-            if needless := rest.needless.get(candidate.name, ""):
-                found.append(Measured(candidate, needless=needless))
+            keep_s, needless = look(found, [candidate])
+            if candidate.name in needless:
+                found.append(Measured(candidate, needless=needless[candidate.name]))
                 continue
-            if clock.keeping(rest.keep_s).over() and self._unchanged:
+            if clock.keeping(keep_s).over() and self._unchanged:
                 found.append(Measured(candidate, failure=OutOfTime()))
                 continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))

@@ -18,7 +18,6 @@ from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate, GivenChanges
 from trainperf.trial.contest import WORTH
-from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, Measured, floor, trial
 from trainperf.trial.parity import Losses
@@ -220,7 +219,7 @@ def _rest(
     free: float,
     measured: Sequence[Measured],
     candidates: Sequence[Candidate],
-) -> Rest:
+) -> tuple[float, Mapping[str, str]]:
     """Keep time to measure the winners together, and once more.
 
     A step with `free` input is so many times as fast: changes of the input are needless where
@@ -229,7 +228,7 @@ def _rest(
     alone = [one for one in measured if one.ratio is not None]
     sorted_out = sort_out(alone, engine.baseline, "") if alone else None
     if sorted_out is None or not sorted_out.winners:
-        return Rest(needed_s(costs))
+        return needed_s(costs), {}
     best = sorted_out.winners[0]
     costs = costs.holding(best.holds)
     stacks = len(sorted_out.winners) - 1 + len(_partners(sorted_out))
@@ -244,7 +243,7 @@ def _rest(
                 needless[one.name] = f"{best.name} gives as much as it could"
         elif free < enough:
             needless[one.name] = f"{best.name} gives all that a faster input can"
-    return Rest(keep_s, needless)
+    return keep_s, needless
 
 
 # ------------------------------------------------------------------------- trials sorted out

@@ -322,7 +322,14 @@ def _look(
         stalled = "stands still" if recording.ending is Ending.STALLED else ""
         reason = stalled or str(why(recording.exit_status or 0, events, folder))
         return replace(one, reason=reason, failed=True, output_tail=recording.output_tail)
-    unread = _unread(brief, recording)
+    ran = {
+        os.path.realpath(event["file"])
+        for events in recording.events.values()
+        for event in events
+        if event["e"] == "patched"
+    }
+    there = (path for path in brief.sources if not is_configuration(path))
+    unread = [path for path in there if os.path.realpath(path) not in ran]
     read_ = {path: text for path, text in one.run.sources.items() if path not in unread}
     names = ", ".join(os.path.relpath(path, os.path.realpath(plain.cwd)) for path in unread[:3])
     names += f" and {len(unread) - 3} more" if len(unread) > 3 else ""
@@ -343,18 +350,6 @@ def _look(
         tail = recording.output_tail
         return replace(one, reason="makes no training step", failed=True, output_tail=tail)
     return replace(one, evidence=evidence)
-
-
-def _unread(run: Run, recording: Recording) -> list[str]:
-    """The changed sources that no process has run."""
-    ran = {
-        os.path.realpath(event["file"])
-        for events in recording.events.values()
-        for event in events
-        if event["e"] == "patched"
-    }
-    there = (path for path in run.sources if not is_configuration(path))
-    return [path for path in there if os.path.realpath(path) not in ran]
 
 
 def _candidates(

@@ -27,11 +27,9 @@ from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, once_s
 from trainperf.trial.planning import (
-    ENDS,
     SEED,
     Plan,
     Subject,
-    obstacle_of,
     plan,
 )
 from trainperf.trial.queue import Queue
@@ -86,7 +84,7 @@ def try_fixes(
     planned = plan(subject, clock)
     left_out = planned.skipped
     if not planned.chosen:
-        return Tried(planned.how, left_out, ended=obstacle_of(subject.recording) == ENDS)
+        return Tried(planned.how, left_out, ended=planned.ends)
 
     done, failure = _run(planned, subject, clock, on_event)
     if failure and planned.how.mode == "side by side" and not clock.over():

@@ -161,7 +161,8 @@ class Plan:
     """The trials to make. `how` says why there are none, where there are none.
 
     `ours` are the variables that legs have so that they are alike, and that the user has not.
-    Among the `skipped` are those that the loop has decided.
+    Among the `skipped` are those that the loop has decided. There are none where the training
+    `ends` by itself before its steps can be compared.
     """
 
     changes: Changes
@@ -170,6 +171,7 @@ class Plan:
     how: Trials
     costs: Costs | None = None
     ours: frozenset[str] = frozenset()
+    ends: bool = False
 
 
 def plan(subject: Subject, clock: Clock) -> Plan:
@@ -177,11 +179,14 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     evidence, ranks = subject.evidence, count(subject.recording.events)
     given = os.environ | subject.recording.run.env
     alike = environment(evidence, given, subject.neighbours_cores)
+    apart = obstacle(subject.recording.events, socket.gethostname())
+    ends = subject.recording.ending is Ending.FINISHED
     changes, chosen, skipped = _to_try(subject, _leg_run(subject, ranks, alike))
 
     def none(reason: str, untried: Sequence[Candidate] = (), needed: float | None = None) -> Plan:
         left_out = (*skipped, *(candidate.skipped(reason) for candidate in untried))
-        return Plan(changes, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
+        how = Trials("none", reason=reason, budget_needed_s=needed)
+        return Plan(changes, (), left_out, how, ends=ends and not apart)
 
     space = room(subject.recording, subject.machine, evidence.device)
     how = replace(
@@ -193,8 +198,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     )
     slots = space.legs if how.mode == "side by side" else 1
     costs = costs_of(subject.recording, evidence, subject.machine, slots, alike.spin)
-    if chosen and (obstacle := obstacle_of(subject.recording)):
-        return none(obstacle, chosen)
+    if chosen and (apart or ends):
+        return none(apart or ENDS, chosen)
     if isinstance(costs, str):
         return none(costs, chosen)
     if endless := _endless(costs):
@@ -330,12 +335,6 @@ def _share(training: Training | None, candidate: Candidate) -> float:
 def _parts(holds: Epoch | None) -> tuple[str, ...]:
     """The parts of a training of which slices that hold such epochs, or steps, are a sample."""
     return ("steps",) if holds is None else ("steps", "between")
-
-
-def obstacle_of(recording: Recording) -> str:
-    """Why no leg of this script can be stopped and let go on, or nothing."""
-    apart = obstacle(recording.events, socket.gethostname())
-    return apart or (ENDS if recording.ending is Ending.FINISHED else "")
 
 
 def _endless(costs: Costs) -> str:

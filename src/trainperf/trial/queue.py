@@ -19,7 +19,7 @@ from trainperf.run.stopping import LEG
 from trainperf.trial import parity
 from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_told
+from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_settled
 from trainperf.trial.fresh import FreshProcesses, Look, nothing_else
 from trainperf.trial.legs.faults import LegFailed, NotCompared, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
@@ -133,7 +133,7 @@ class Queue:
                     contest.failure = contest.failure or failure
         finally:
             end_all([one.leg for one in self._entered if one is not self._spare])
-        found = self._told(self._entered)
+        found = self._measurements(self._entered)
         found += [Measured(candidate, failure=failure) for candidate in self._waiting]
         alone = [one for one in found if isinstance(one.failure, OutOfMemory)]
         if isinstance(failure, OutOfMemory):
@@ -150,7 +150,7 @@ class Queue:
             decided = [contest for contest in self._entered if contest.decided]
             if len(decided) != known:
                 trying = [contest.candidate for contest in self._open if contest.candidate]
-                keep_s, needless = look(self._told(decided), [*self._waiting, *trying])
+                keep_s, needless = look(self._measurements(decided), [*self._waiting, *trying])
                 early = clock.keeping(keep_s)
                 self._leave_out(needless)
                 known = sum(contest.decided for contest in self._entered)
@@ -420,7 +420,7 @@ class Queue:
             over = over and self._over(contest, series.least, contest.worth)
         else:
             found = series.both(contest)
-            over = found is not None and is_told(found, candidate.difference, series.least)
+            over = found is not None and is_settled(found, candidate.difference, series.least)
             over = over or len(contest.pairs) >= MOST_TO_JUDGE
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
@@ -489,7 +489,7 @@ class Queue:
 
     # ------------------------------------------------------------------------- words
 
-    def _told(self, contests: Sequence[Contest]) -> list[Measured]:
+    def _measurements(self, contests: Sequence[Contest]) -> list[Measured]:
         """What was measured of contests, each change once."""
         return [
             Measured(

@@ -93,8 +93,12 @@ class _Test:
         step_s = self._plain("a hidden loader", self.bed.hidden)
         found = self._diagnosed("hidden", self.bed.hidden, HIDDEN_S)
         self._figure("hidden loader: step", step_s, found.step_s, STEP, "plain run")
-        about = [one.id for one in found.findings if one.category in ("input", "storage")]
-        self.checks.append(nothing_to_gain(about, [one.fix for one in found.trials if one.kept]))
+        about = [
+            finding.id for finding in found.findings if finding.category in ("input", "storage")
+        ]
+        self.checks.append(
+            nothing_to_gain(about, [trial.fix for trial in found.trials if trial.kept])
+        )
 
     def starved(self) -> None:
         """Diagnose a step that waits for its items, and apply the patch."""

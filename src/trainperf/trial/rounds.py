@@ -18,7 +18,6 @@ from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate, GivenChanges
 from trainperf.trial.contest import WORTH
-from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, Measured, floor, trial
 from trainperf.trial.parity import Losses
@@ -100,13 +99,19 @@ def in_rounds(
     """
     length = subject.evidence.length_
     steps = length.steps if isinstance(length, Length) else None
-    of_input = [one for one in planned.chosen if one.input and not one.apart]
+    of_input = [
+        candidate for candidate in planned.chosen if candidate.input and not candidate.apart
+    ]
     utilization = subject.evidence.known_utilization
     free = 1 / utilization if utilization else math.inf
     if subject.freed is None or not of_input:
         return _round(engine, planned, clock, late, steps, free)
-    first = [one for one in planned.chosen if one in of_input or one is planned.chosen[0]]
-    others = [one for one in planned.chosen if one not in first]
+    first = [
+        candidate
+        for candidate in planned.chosen
+        if candidate in of_input or candidate is planned.chosen[0]
+    ]
+    others = [candidate for candidate in planned.chosen if candidate not in first]
     came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps, free)
     kept = came.stacked.fixes
     if not kept:
@@ -116,7 +121,7 @@ def in_rounds(
             return replace(came.then(again), legs=again.legs, compared_s=again.compared_s)
         return came
     changes = planned.changes.choosing(came.choices)
-    beneath = tuple(one for one in changes.findings if one.id in kept)
+    beneath = tuple(finding for finding in changes.findings if finding.id in kept)
     known = {one.fixes[0] for one in first}
     assert came.stacked.ratio is not None
     faster = (came.stacked.holds, came.stacked.ratio.speedup)
@@ -137,7 +142,7 @@ def in_rounds(
     except LegFailed as failed:
         over = clock.over() or isinstance(failed, OutOfTime)
         why = late() if over else f"with {', '.join(kept)} the script {failed}"
-        trials = {one.fixes[0]: one.skipped(why) for one in second.chosen}
+        trials = {candidate.fixes[0]: candidate.skipped(why) for candidate in second.chosen}
         later = Came(trials, planned=second.chosen, late=over)
     return came.then(replace(later, skipped=second.skipped))
 
@@ -201,7 +206,7 @@ def _round(
 
 def _partners(sorted_out: SortedOut) -> list[str]:
     """The fixes that gave nothing alone, and may on top of one that was kept."""
-    kept = {one.candidate.fixes[0] for one in sorted_out.winners}
+    kept = {winner.candidate.fixes[0] for winner in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
     fixes = by_id()
@@ -214,7 +219,7 @@ def _rest(
     free: float,
     measured: Sequence[Measured],
     candidates: Sequence[Candidate],
-) -> Rest:
+) -> tuple[float, Mapping[str, str]]:
     """Keep time to measure the winners together, and once more.
 
     A step with `free` input is so many times as fast: changes of the input are needless where
@@ -223,7 +228,7 @@ def _rest(
     alone = [one for one in measured if one.ratio is not None]
     sorted_out = sort_out(alone, engine.baseline, "") if alone else None
     if sorted_out is None or not sorted_out.winners:
-        return Rest(needed_s(costs))
+        return needed_s(costs), {}
     best = sorted_out.winners[0]
     costs = costs.holding(best.holds)
     stacks = len(sorted_out.winners) - 1 + len(_partners(sorted_out))
@@ -238,7 +243,7 @@ def _rest(
                 needless[one.name] = f"{best.name} gives as much as it could"
         elif free < enough:
             needless[one.name] = f"{best.name} gives all that a faster input can"
-    return Rest(keep_s, needless)
+    return keep_s, needless
 
 
 # ------------------------------------------------------------------------- trials sorted out
@@ -358,16 +363,16 @@ def of_another(
     otherwise. One whose losses are no numbers any more trains nothing, and is none of them.
     """
     named = {(one.candidate.fixes[0], one.candidate.variant): one for one in measured}
-    for one in trials:
-        found = named.get((one.fix, one.variant))
+    for tried in trials:
+        found = named.get((tried.fix, tried.variant))
         if found is None:  # it was measured on top of others only
             continue
         usual = baseline_of(found.holds)
-        gains = (one.low or 0.0) > 1 + floor(usual.control)
-        differs = one.outcome is Outcome.LOSSES_DIFFER and gains
+        gains = (tried.low or 0.0) > 1 + floor(usual.control)
+        differs = tried.outcome is Outcome.LOSSES_DIFFER and gains
         broken = _finite(usual.losses) and not _finite(found.losses)
-        if (differs or one.outcome is Outcome.CHANGES) and not broken:
-            yield one
+        if (differs or tried.outcome is Outcome.CHANGES) and not broken:
+            yield tried
 
 
 def _beaten(way: _Way, by: _Way) -> Trial:

@@ -75,7 +75,7 @@ def stack(
     if not winners:
         return Stacked((), None)
     best, dropped, gains = winners[0], dict[str, Dropped](), dict[str, Ratio]()
-    longer = [one for one in winners if _length(one.holds) > _length(best.holds)]
+    longer = [winner for winner in winners if _length(winner.holds) > _length(best.holds)]
     alike = [one.candidate.fixes[0] for one in winners[1:] if one not in longer]
     fixes, top = _added(
         (best.candidate.fixes, best), [*alike, *partners], means(best.holds), dropped, gains

@@ -280,7 +280,7 @@ def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
 
 @pytest.mark.parametrize("more", [0.8, 1.4])
 def test_a_partner_is_kept_for_a_gain_that_is_sure_only(more):
-    """Neither with what adds nothing, nor in a stack that could not be measured again without it."""
+    """Not in a stack with what adds nothing, which could not be measured without that."""
     bench = Bench({"autocast": 2.0, "idle": 1.5}, share=[("autocast", "idle")], room=2)
     winners = [measured("autocast", 2.0), measured("idle", 1.5)]
     bench.alone["layout"] = more

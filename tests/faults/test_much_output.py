@@ -63,13 +63,6 @@ def test_where_the_disk_takes_nothing_back_the_beginning_goes(
     assert len(text) <= 1 << 20
 
 
-def test_what_is_little_is_all_kept(tmp_path: Path) -> None:
-    with Output(tmp_path) as log:
-        os.write(log.file.fileno(), b"a few words")
-        log.look()
-    assert (tmp_path / "output.log").read_text() == "a few words"
-
-
 def test_another_run_in_the_folder_begins_anew(tmp_path: Path) -> None:
     for words in (b"the first run", b"the second"):
         with Output(tmp_path) as log:

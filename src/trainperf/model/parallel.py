@@ -7,7 +7,6 @@ from typing import Any
 
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.timing import Measure
-from trainperf.recording.run import Link
 
 GONE = "when its connection to another rank broke"
 """How a rank ended that lost another one: what that one says is the cause."""
@@ -92,7 +91,6 @@ class Exchange:
     bytes: int | None = None  # gradients that a replica gives away in a step
     buckets: tuple[int, ...] = ()  # bytes of each all-reduce of a step
     all_reduce: AllReduce | Missing = NOT_TIMED
-    link: Link | None = None
     overlap: Overlap | None = None
 
     @property

@@ -78,7 +78,6 @@ def launch(
         sampling_note=sampling.note,
         output_tail=output_tail(folder),
         shm_used=shm.used,
-        gpu_link=sampling.gpu_link,
         container=container,
     )
 

@@ -27,7 +27,7 @@ _NOT_WORTH = "parallel_not_worth"
 
 
 def exchange(diagnosis: Diagnosis, page: Page) -> None:
-    """Print how gradients are exchanged, what that costs, and what the links could give."""
+    """Print how gradients are exchanged, and what that costs."""
     job = diagnosis.evidence.parallel_
     if job is None or job.exchange is None:
         return
@@ -54,11 +54,6 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
         yield "Gradients", f"{units.size(found.bytes)} from each replica in a step{buckets}"
     if (all_reduce := known(found.all_reduce)) is not None:
         yield "All-reduce alone", _alone(all_reduce)
-    if found.link is not None:
-        most = found.link.bytes_s
-        gives = "" if most is None else f" can give {units.size(most)}/s"
-        source = f" ({found.link.source})" if found.link.source else ""
-        yield "Link", f"{found.link.kind}{gives}{source}"
     if found.overlap is not None:
         yield "Overlap", _overlap(found.overlap)
 

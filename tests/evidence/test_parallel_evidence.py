@@ -107,7 +107,7 @@ def test_what_is_not_said_is_not_known() -> None:
     known = ("e", "t", "rank", "world_size")
     found = summarise([{k: e[k] for k in known} if e["e"] == "rank" else e for e in own])
     assert found is not None
-    assert (found.pid, found.local_rank, found.threads, found.cores) == (None, None, None, None)
+    assert (found.pid, found.threads, found.cores) == (None, None, None)
     assert (found.batch_size, found.epoch_steps) == (None, None)
     assert isinstance(found.local, Missing)
 

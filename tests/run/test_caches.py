@@ -60,20 +60,6 @@ def test_a_folder_of_triton_is_moved_only_where_the_user_moved_it(users, tmp_pat
     assert "TRITON_CACHE_DIR" not in private(users, own)
 
 
-def test_flags_of_xla_lead_to_folders_of_the_trials_where_they_lead_to_any(users, tmp_path):
-    flag, other = "--xla_gpu_per_fusion_autotune_cache_dir", "--xla_gpu_autotune_level=2"
-    (tmp_path / "tuned").mkdir()
-    (tmp_path / "tuned" / "fusion").write_text("the user's")
-    given = {**users, "XLA_FLAGS": f"{other} {flag}={tmp_path}//tuned/", "TF_XLA_FLAGS": "--x"}
-    own = tmp_path / "own"
-    told = private(given, own)
-    place = own / "xla_gpu_per_fusion_autotune_cache_dir"
-    assert told["XLA_FLAGS"] == f"{other} {flag}={place}"
-    assert "TF_XLA_FLAGS" not in told
-    with filled(given, own):
-        assert (place / "fusion").read_text() == "the user's"
-
-
 def test_a_large_folder_is_read_as_long_as_there_is_time(users, tmp_path, monkeypatch):
     monkeypatch.setattr(caches, "LONGEST_S", -1.0)
     with filled(users, tmp_path / "own"):

@@ -17,7 +17,6 @@ from trainperf.model import (
     Exchange,
     Measure,
     Missing,
-    Overlap,
     Rank,
     Site,
     Strategy,
@@ -39,7 +38,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
     event = lead.last("exchange") or _built(lead)
     if event is None:
         return None
-    overlap = lead.last("overlap")
     return Exchange(
         method=str(event["method"]),
         backend=str(event.get("backend") or ""),
@@ -49,7 +47,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         bytes=event.get("bytes"),
         buckets=tuple(event.get("buckets") or ()),
         all_reduce=_all_reduce(lead),
-        overlap=None if overlap is None else read_as(Overlap, overlap),
     )
 
 

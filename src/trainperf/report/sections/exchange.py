@@ -9,7 +9,6 @@ from trainperf.model import (
     Diagnosis,
     Exchange,
     Measure,
-    Overlap,
     Parallel,
     Strategy,
     known,
@@ -54,8 +53,6 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
         yield "Gradients", f"{units.size(found.bytes)} from each replica in a step{buckets}"
     if (all_reduce := known(found.all_reduce)) is not None:
         yield "All-reduce alone", _alone(all_reduce)
-    if found.overlap is not None:
-        yield "Overlap", _overlap(found.overlap)
 
 
 def _cost(cost: Measure, real: float | None) -> str:
@@ -85,14 +82,6 @@ def _alone(found: AllReduce) -> str:
     return (
         f"{units.seconds(found.seconds)} for a step's gradients between {found.devices} devices, "
         f"{units.size(found.bus_bytes_s)}/s on the bus"
-    )
-
-
-def _overlap(found: Overlap) -> str:
-    return (
-        f"{units.seconds(found.overlap_s)} of {units.seconds(found.exchange_s)} of exchange, "
-        f"waiting included, hide behind {units.seconds(found.compute_s)} of backward (PyTorch's "
-        f"own log of {units.count(found.steps, 'step')})"
     )
 
 

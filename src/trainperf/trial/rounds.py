@@ -40,7 +40,7 @@ ON_TOP = 10
 
 
 @dataclass(frozen=True)
-class Came:
+class Round:
     """What came of a round.
 
     `found` are the trials of fixes by id, of several ways the best one, `others` those of the rest;
@@ -62,7 +62,7 @@ class Came:
     compared_s: float = 0.0
     step_on_top_s: float | None = None
 
-    def then(self, later: Came) -> Came:
+    def then(self, later: Round) -> Round:
         """This and a later round, which was made on top of what this one kept."""
         beneath = self.stacked.fixes
 
@@ -70,7 +70,7 @@ class Came:
             there = trial.speedup is not None and not trial.on_top
             return replace(trial, on_top=beneath) if there else trial
 
-        return Came(
+        return Round(
             found={**self.found, **{name: on_top(one) for name, one in later.found.items()}},
             others=(*self.others, *map(on_top, later.others)),
             apart=(*self.apart, *map(on_top, later.apart)),
@@ -91,7 +91,7 @@ def in_rounds(
     subject: Subject,
     clock: Clock,
     late: Callable[[], str],
-) -> Came:
+) -> Round:
     """Try what is planned: the input first where steps wait for it, the rest on top of that.
 
     `late` says why there was no time for one. Raises `LegFailed` if the script as it is cannot be
@@ -128,7 +128,7 @@ def in_rounds(
     second = plan(subject.on_top_of(beneath, known, *faster), clock)
     changed = changes.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
-        return came.then(Came(skipped=second.skipped))
+        return came.then(Round(skipped=second.skipped))
     base = engine.standing(changed.run)
     engine.close()
     assert planned.costs is not None
@@ -143,7 +143,7 @@ def in_rounds(
         over = clock.over() or isinstance(failed, OutOfTime)
         why = late() if over else f"with {', '.join(kept)} the script {failed}"
         trials = {candidate.fixes[0]: candidate.skipped(why) for candidate in second.chosen}
-        later = Came(trials, planned=second.chosen, late=over)
+        later = Round(trials, planned=second.chosen, late=over)
     return came.then(replace(later, skipped=second.skipped))
 
 
@@ -154,7 +154,7 @@ def _round(
     late: Callable[[], str],
     steps: int | None,
     free: float = math.inf,
-) -> Came:
+) -> Round:
     """Try what is planned, each alone, and put together what pays.
 
     The training has so many `steps`, None if not known; with free input a step is so many times as
@@ -189,9 +189,9 @@ def _round(
             on_top=beneath,
             **asdict(stacked.gains[name]),
         )
-    apart = tuple(of_another(found.values(), measured, engine.baseline))
+    apart = tuple(other_experiments(found.values(), measured, engine.baseline))
     too_late = any(one.late for one in measured)
-    return Came(
+    return Round(
         found,
         sorted_out.others,
         apart,
@@ -352,7 +352,7 @@ def _way(one: Measured, baseline: Baseline, why_late: str, steps: int | None) ->
     return _Way(found, one, whole_s)
 
 
-def of_another(
+def other_experiments(
     trials: Iterable[Trial],
     measured: Sequence[Measured],
     baseline_of: BaselineOf,

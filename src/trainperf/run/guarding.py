@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,7 +195,7 @@ def _try(folders: Sequence[str], scratch: Path, keep: Sequence[Path], in_memory:
     """Enclose a small command that writes; return why that did not work, or ''."""
     if not folders:
         return ""
-    mark, space = f".trainperf-{uuid.uuid4().hex}", scratch / f"probe-{uuid.uuid4().hex[:8]}"
+    mark, space = f".trainperf-{os.urandom(16).hex()}", scratch / f"probe-{os.urandom(4).hex()}"
     devices = [str(os.stat(path).st_dev) for path in folders]
     test = (sys.executable, "-I", "-S", "-c", _WRITE_TEST, mark, str(len(folders)))
     command = (*test, *folders, *devices, *(str(path) for path in keep))

@@ -50,19 +50,9 @@ def test_reasons_have_the_share_of_the_samples_that_gave_any_answer() -> None:
 
 
 def test_the_memory_of_a_slice_is_not_that_of_its_card() -> None:
-    samples = tuple(
-        Sample(11.0 + at, None, (GpuSample(0, memory_used=70, slices_used=(5 + at, None)),))
-        for at in range(2)
-    )
+    samples = tuple(Sample(11.0 + at, None, (GpuSample(0, memory_used=70),)) for at in range(2))
     run = recording(FIT, REAL, samples=samples)
-
-    def peak(**fields: Any) -> int | None:
-        gpus = (CudaDevice(0, "A", index=0, **fields),)
+    for mig, peak in ((False, 70), (True, None)):
+        gpus = (CudaDevice(0, "A", index=0, mig=mig),)
         (use,) = usage(run, observed(FIT, REAL), Device("GPU", "A", 1, gpus))
-        found: int | None = use.gpu[0]["memory_used_peak"]
-        return found
-
-    assert peak() == 70
-    assert peak(mig=True, slice=0) == 6
-    assert peak(mig=True, slice=1) is None
-    assert peak(mig=True, slice=2) is None
+        assert use.gpu[0]["memory_used_peak"] == peak

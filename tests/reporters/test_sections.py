@@ -238,8 +238,6 @@ def test_a_gpu_that_the_training_does_not_use_is_told_as_that() -> None:
     for unknown in ((), (CudaDevice(0, "A"),)):
         assert on_gpus(*unknown).count("a kernel ran 90 %") == 2
     assert on_gpus(*one_of_two, parallel_=SYNC.evidence.parallel_).count("a kernel ran 90 %") == 2
-    cut = CudaDevice(0, "A MIG 1g.6gb", index=1, memory_total=6 * GIB, mig=True)
-    assert "memory 3.00 GiB (50 %)" in on_gpus(cut)
     assert "memory 3.00 GiB (12 %)" in told
 
 

@@ -42,7 +42,7 @@ def of_others(
 
 def index_of(uuid: str, gpus: Sequence[Gpu]) -> int | None:
     """NVML's index of the GPU that CUDA calls by this UUID; None where it is not there."""
-    gpu, _ = _by_uuid(uuid, gpus)
+    gpu = _by_uuid(uuid, gpus)
     return None if gpu is None else gpu.index
 
 
@@ -50,10 +50,10 @@ def _device(
     told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
 ) -> CudaDevice:
     """One device, put together from what CUDA and NVML say of it."""
-    gpu, place = _found(told, seen, gpus, facts)
+    gpu = _found(told, seen, gpus, facts)
     memory = told["memory"]
-    if not memory and gpu is not None and not (gpu.mig and place is None):
-        memory = gpu.memory_total if place is None else gpu.slices[place].memory_total
+    if not memory and gpu is not None and not gpu.mig:
+        memory = gpu.memory_total
     return CudaDevice(
         number=told["number"],
         name=told["name"],
@@ -63,20 +63,19 @@ def _device(
         memory_total=memory,
         compute_capability=told["capability"] or (None if gpu is None else gpu.compute_capability),
         mig=" MIG " in told["name"] or (gpu is not None and bool(gpu.mig)),
-        slice=place,
     )
 
 
 def _found(
     told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
-) -> tuple[Gpu | None, int | None]:
-    """The GPU of NVML that a device of CUDA is, and the place of its slice; None where unsure."""
+) -> Gpu | None:
+    """The GPU of NVML that a device of CUDA is; None where unsure."""
     if told["uuid"]:
         return _by_uuid(told["uuid"], gpus)
     shown, number = facts.get("cuda_visible_devices"), told["number"]
     words = shown.split(",") if isinstance(shown, str) else [str(one["number"]) for one in seen]
     if len(words) < len(seen):  # it was set when CUDA had begun
-        return None, None
+        return None
     word = words[number].strip()
     if word.startswith(("GPU-", "MIG-")):
         return _by_uuid(word, gpus)
@@ -85,31 +84,20 @@ def _found(
     for gpu in gpus:  # both give a GPU the same name; CUDA puts the slice behind it
         same = not told["name"] or str(told["name"]).startswith(gpu.name)
         if same and (alone or (ordered and str(gpu.index) == word)):
-            return gpu, None
-    return None, None
+            return gpu
+    return None
 
 
-def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> tuple[Gpu | None, int | None]:
+def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> Gpu | None:
     """By a UUID, or the beginning of one as the variable may have it.
 
-    NVML puts "GPU-" or "MIG-" before it, PyTorch nothing. What CUDA calls a device in MIG mode
-    by may be the UUID of the slice or that of its card. Drivers before 470 name a slice
-    "MIG-GPU-", the UUID of its card, and two numbers.
+    NVML puts "GPU-" before it, PyTorch nothing. What CUDA calls a device in MIG mode by may be the
+    UUID of its card; drivers before 470 name a slice "MIG-GPU-", that UUID, and two numbers.
     """
 
     def plain(name: str) -> str:
         return name.lower().replace("mig-", "").replace("gpu-", "")
 
     begins = plain(uuid.partition("/")[0])
-    found: list[tuple[Gpu, int | None]] = []
-    for gpu in gpus:
-        if gpu.uuid and plain(gpu.uuid).startswith(begins):
-            found.append((gpu, None))
-        places = enumerate(gpu.slices)
-        found += [(gpu, at) for at, part in places if plain(part.uuid).startswith(begins)]
-    if len(found) != 1:
-        return None, None
-    gpu, place = found[0]
-    if gpu.mig and place is None and len(gpu.slices) == 1:
-        place = 0
-    return gpu, place
+    found = [gpu for gpu in gpus if gpu.uuid and plain(gpu.uuid).startswith(begins)]
+    return found[0] if len(found) == 1 else None

@@ -93,7 +93,8 @@ def _gpu(gpu: dict[str, Any], machine: Machine, device: Device, alone: bool) -> 
         if (value := gpu.get(key)) is not None:
             told.append(f"{words} {units.share(value)}")
     if (used := gpu.get("memory_used_peak")) is not None:
-        total = _memory_of(gpu["index"], machine, device)
+        cards = {card.index: card.memory_total for card in machine.gpus}
+        total = cards.get(gpu["index"])
         of = f" ({units.share(used / total)})" if total else ""
         told.append(f"memory {units.size(used)}{of}")
     if (power := gpu.get("power_w")) is not None:
@@ -103,13 +104,6 @@ def _gpu(gpu: dict[str, Any], machine: Machine, device: Device, alone: bool) -> 
     if throttle := gpu.get("throttle"):
         told.append(f"slowed down by {', '.join(throttle)}")
     return told
-
-
-def _memory_of(index: int, machine: Machine, device: Device) -> int | None:
-    """The memory of a GPU; of one in MIG mode, that of the slice in use."""
-    sliced = (one.memory_total for one in device.used if one.index == index and one.mig)
-    whole = (card.memory_total for card in machine.gpus if card.index == index)
-    return next(sliced, None) or next(whole, None)
 
 
 def limits(diagnosis: Diagnosis, page: Page) -> None:

@@ -254,7 +254,6 @@ def used(**fields: Any) -> ContainerUse:
         used(memory_peak=4 * GIB, memory_pressure=0.01),
         used(memory_events=(("max", 50), ("oom_kill", 0))),
         used(swapped_in=0, swapped_out=GIB),
-        used(cpu_pressure=0.9, io_pressure=0.9),
     ],
 )
 def test_limits_that_cost_nothing_are_not_spoken_of(use: ContainerUse | None) -> None:

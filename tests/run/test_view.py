@@ -321,22 +321,6 @@ def test_trackers_are_offline_and_what_was_off_stays_off(tmp_path):
 
 
 @needs_view
-def test_where_the_disk_cannot_hold_a_view_memory_does(user, tmp_path):
-    """Inside a view the scratch folder is on an overlay, as it is in a container."""
-    source = f"""
-    import sys
-    sys.path.insert(0, {str(SOURCES.parents[1])!r})
-    from pathlib import Path
-    from trainperf.run import guarding
-    Path("inner").mkdir()
-    print(guarding.probe([str(Path("inner").resolve())], Path("scratch"), []).notes)
-    """
-    command = view.enclosed(python(source), [str(user)], tmp_path / "scratch", [])
-    result = run(command, user)
-    assert f"{user}/inner is held in memory" in result.stdout, result.stderr
-
-
-@needs_view
 def test_files_are_laid_into_the_view_and_nowhere_else(tmp_path: Path) -> None:
     user = project(tmp_path / "project")
     before = snapshot(user)

@@ -43,14 +43,10 @@ for path in words[2 * int(count) :]:
 
 @dataclass(frozen=True)
 class View:
-    """Which folders a run sees copy-on-write, and in plain words what it may change.
-
-    `notes` is what a reader may want to know of how the folders are covered.
-    """
+    """Which folders a run sees copy-on-write, and in plain words what it may change."""
 
     folders: tuple[str, ...]
     unguarded: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 def folders_of(cwd: str | Path, script: str | Path | None) -> tuple[str, ...]:
@@ -103,23 +99,18 @@ def probe(folders: Sequence[str], scratch: Path, keep: Sequence[Path]) -> View:
     """
     refused = {path: reason for path in folders if (reason := _refused(path))}
     open_ = [path for path in folders if path not in refused]
-    in_memory: list[str] = []
-    error = _try(open_, scratch, keep, in_memory)
+    error = _try(open_, scratch, keep)
     if error and len(open_) > 1:
-        alone = {path: _try([path], scratch, keep, in_memory) for path in open_}
+        alone = {path: _try([path], scratch, keep) for path in open_}
         refused |= {path: reason for path, reason in alone.items() if reason}
         open_ = [path for path in open_ if not alone[path]]
-        error = _try(open_, scratch, keep, in_memory)
+        error = _try(open_, scratch, keep)
     if error:
         refused |= dict.fromkeys(open_, error)
         open_ = []
     return View(
         tuple(open_),
         (*_uncovered(refused), *(text for path in open_ for text in _ways_out(path, open_))),
-        tuple(
-            f"what the script writes into {path} is held in memory: no file system for it"
-            for path in sorted(set(in_memory) & set(open_))
-        ),
     )
 
 
@@ -191,7 +182,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
             return
 
 
-def _try(folders: Sequence[str], scratch: Path, keep: Sequence[Path], in_memory: list[str]) -> str:
+def _try(folders: Sequence[str], scratch: Path, keep: Sequence[Path]) -> str:
     """Enclose a small command that writes; return why that did not work, or ''."""
     if not folders:
         return ""
@@ -213,11 +204,6 @@ def _try(folders: Sequence[str], scratch: Path, keep: Sequence[Path], in_memory:
         )
         reached = [path for path in folders if _removed(os.path.join(path, mark))]
         kept = [path for path in keep if _removed(os.path.join(path, mark))]
-        in_memory += [
-            path
-            for number, path in enumerate(folders)
-            if not os.path.lexists(space / str(number) / "upper" / mark)
-        ]
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     finally:
@@ -253,7 +239,6 @@ def said(found: View) -> tuple[str, ...]:
     covered = [f"{path} stays as it is: the script writes to a copy" for path in found.folders]
     return (
         *covered,
-        *found.notes,
         *(f"not guarded: {text}" for text in found.unguarded),
         f"not guarded: {elsewhere} by other means than Keras, TensorFlow and PyTorch, or sends",
     )

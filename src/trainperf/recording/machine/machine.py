@@ -89,8 +89,6 @@ class Machine:
     price: Price | None = None
     price_reason: str = ""
     container: str = ""  # "docker", "kubernetes", "sagemaker", …; "" outside one
-    swap_total: int | None = None
-    swap_used: int | None = None
     omp_num_threads: str | None = None  # as trainperf's own environment has it
 
 

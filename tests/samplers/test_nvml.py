@@ -197,10 +197,3 @@ def test_each_gpu_has_its_uuid_and_its_own_name_whatever_the_order(nvml_stub: Pa
         "GPU-00000001",
     ]
     assert [gpu["name"] for gpu in seen["gpus"]] == ["NVIDIA A10G", "Tesla T4", "Tesla T4"]
-
-
-def test_a_driver_without_uuids_and_modes_leaves_them_out(tmp_path: Path) -> None:
-    stub = build_nvml_stub(tmp_path, "NO_nvmlDeviceGetUUID", "NO_nvmlDeviceGetComputeMode")
-    seen = watch(stub, MIG=1)
-    assert (seen["gpus"][0]["uuid"], seen["gpus"][0]["compute_mode"]) == (None, "")
-    assert seen["samples"][0][0]["memory_used"] == 1 << 30

@@ -389,16 +389,8 @@ def over_time(seen: OverTime | None) -> str:
 
 
 def test_a_run_that_becomes_slower_says_by_how_much() -> None:
-    for silent in (
-        None,
-        replace(SLOWER, low=1.05),
-        replace(SLOWER, disturbed=True),
-        replace(SLOWER, rising=False),
-        replace(SLOWER, batch_ratio=1.5),
-    ):
-        assert over_time(silent) == ""
+    assert over_time(None) == ""
     assert "late 150 ms, early 100 ms: 1.50× (1.47 to 1.53) as long" in over_time(SLOWER)
-    assert "0.500 times the bytes" in over_time(replace(SLOWER, batch_ratio=0.5))
 
 
 @pytest.mark.parametrize(

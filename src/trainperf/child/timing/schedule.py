@@ -47,7 +47,7 @@ class RankPlan(Plan):
         self._world = world
         self._loop = world.begin_loop(kind)
         self._second_at = 0.0
-        self._known = 0  # durations before the first word
+        self._early = 0  # durations before the first word
         self._ends = math.inf
         self._entered = 0
         self._blocks: list[dict[str, Any]] = []
@@ -64,7 +64,7 @@ class RankPlan(Plan):
                 self._second_at = self._clock()
             elif self.begun == FIRST:
                 self._ends = self._world.word_of_first(f"{self._loop}-warm", self._warm_until)
-                self._known = len(self._durations)
+                self._early = len(self._durations)
             elif self.begun == self._ends:
                 told = self._world.word_of_first(f"{self._loop}-schedule", self._schedule_of_all)
                 self._blocks, self._world.absent = told["blocks"], tuple(told["absent"])
@@ -116,7 +116,7 @@ class RankPlan(Plan):
 
     def step_estimate(self) -> float:
         """Seconds of a usual step: their mean, as steps between two averages are not alike."""
-        timed = self._durations[self._known :]
+        timed = self._durations[self._early :]
         return sum(timed) / len(timed) if timed else super().step_estimate()
 
     # ------------------------------------------------------------------ internal

@@ -10,7 +10,7 @@ import pytest
 from fixes.boxes import GIB, box
 from recordings import FIT, observed
 from trainperf.errors import NotMeasured
-from trainperf.evidence.devices import device
+from trainperf.evidence.devices import device, of_others
 from trainperf.model import Device, Gpu
 
 T4, A10G = "Tesla T4", "NVIDIA A10G"
@@ -146,28 +146,29 @@ def test_what_tensorflow_does_not_tell_nvml_does() -> None:
 # ----------------------------------------------------------------------------- slices
 
 
+DIVIDED = card(0, mig=True, memory_total=80 * GIB)
 PART = {"name": f"{A10G} MIG 1g.10gb"}
 
 
-@pytest.mark.parametrize(
-    ("uuid", "shown", "index"),
-    [
-        ("00000000-aaaa", None, 0),  # its card's
-        (None, "MIG-GPU-00000000-aaaa/7/0", 0),  # as old drivers name a slice
-        ("22-bb", None, None),
-        (None, None, 0),
-    ],
-)
-def test_a_slice_is_of_the_card_that_it_names_and_has_a_memory_of_its_own(
-    uuid: str | None, shown: str | None, index: int | None
-) -> None:
-    cards = (card(0, mig=True, memory_total=80 * GIB),)
-    (gpu,) = on(told(0, uuid, memory=9 * GIB, **PART), cards=cards, shown=shown).gpus
-    assert (gpu.index, gpu.mig, gpu.memory_total) == (index, True, 9 * GIB)
-    (gpu,) = on(told(0, uuid, **PART), cards=cards, shown=shown).gpus
+def test_the_memory_of_an_unknown_slice_is_not_that_of_the_card() -> None:
+    (gpu,) = on(told(0, "00000000-aaaa", **PART), cards=(DIVIDED,)).gpus
     assert gpu.memory_total is None
 
 
 def test_a_slice_is_seen_by_its_name_where_nvml_does_not_answer() -> None:
     (gpu,) = on(told(0, **PART)).gpus
     assert gpu.mig
+
+
+def test_the_gpus_of_the_other_ranks_are_told_apart_by_their_uuids() -> None:
+    cards = tuple(card(index, 7 - index) for index in range(8))
+    processes = []
+    for rank in range(3):
+        seen = [told(n, f"0000000{n}-aaaa", used=n == rank) for n in range(8)]
+        framework = {"e": "framework", "name": "torch", "gpus": seen, "logical": 1}
+        made = observed({"e": "rank", "rank": rank}, LOOP, framework)
+        processes.append(made)
+    machine = box(gpus=cards)
+    records = [one.process for one in processes]
+    assert device(processes[0], machine).first.index == 7
+    assert of_others(processes[0], records, machine) == (5, 6)

@@ -197,3 +197,9 @@ def test_each_gpu_has_its_uuid_and_its_own_name_whatever_the_order(nvml_stub: Pa
         "GPU-00000001",
     ]
     assert [gpu["name"] for gpu in seen["gpus"]] == ["NVIDIA A10G", "Tesla T4", "Tesla T4"]
+
+
+def test_a_card_in_mig_mode_tells_of_no_utilisation(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, GPUS=2, MIG=1)
+    assert seen["gpus"][1]["mig"] is True
+    assert seen["samples"][0][1]["utilization_percent"] is None

@@ -49,20 +49,18 @@ def index_of(uuid: str, gpus: Sequence[Gpu]) -> int | None:
 def _device(
     told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
 ) -> CudaDevice:
-    """One device, put together from what CUDA and NVML say of it."""
+    """One device, put together from what CUDA and NVML say of it; NVML knows no slice's memory."""
     gpu = _found(told, seen, gpus, facts)
-    memory = told["memory"]
-    if not memory and gpu is not None and not gpu.mig:
-        memory = gpu.memory_total
+    mig = " MIG " in told["name"] or (gpu is not None and bool(gpu.mig))
     return CudaDevice(
         number=told["number"],
         name=told["name"],
         used=told["used"],
         index=None if gpu is None else gpu.index,
         uuid=told["uuid"],
-        memory_total=memory,
+        memory_total=told["memory"] or (None if gpu is None or mig else gpu.memory_total),
         compute_capability=told["capability"] or (None if gpu is None else gpu.compute_capability),
-        mig=" MIG " in told["name"] or (gpu is not None and bool(gpu.mig)),
+        mig=mig,
     )
 
 
@@ -77,7 +75,7 @@ def _found(
     if len(words) < len(seen):  # it was set when CUDA had begun
         return None
     word = words[number].strip()
-    if word.startswith(("GPU-", "MIG-")):
+    if word.startswith("GPU-"):
         return _by_uuid(word, gpus)
     alone = len(gpus) == len(seen) == 1  # in a container NVML shows no others either
     ordered = facts.get("cuda_device_order") == BY_PLACE or len({gpu.name for gpu in gpus}) == 1
@@ -89,15 +87,8 @@ def _found(
 
 
 def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> Gpu | None:
-    """By a UUID, or the beginning of one as the variable may have it.
-
-    NVML puts "GPU-" before it, PyTorch nothing. What CUDA calls a device in MIG mode by may be the
-    UUID of its card; drivers before 470 name a slice "MIG-GPU-", that UUID, and two numbers.
-    """
-
-    def plain(name: str) -> str:
-        return name.lower().replace("mig-", "").replace("gpu-", "")
-
-    begins = plain(uuid.partition("/")[0])
-    found = [gpu for gpu in gpus if gpu.uuid and plain(gpu.uuid).startswith(begins)]
+    """By a UUID, or the beginning of one as the variable may have it; PyTorch's has no "GPU-"."""
+    begins = uuid.lower().removeprefix("gpu-")
+    named = ((gpu, (gpu.uuid or "").lower().removeprefix("gpu-")) for gpu in gpus)
+    found = [gpu for gpu, name in named if name and name.startswith(begins)]
     return found[0] if len(found) == 1 else None

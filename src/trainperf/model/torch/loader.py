@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from trainperf.model.basics import Site
 
@@ -81,4 +81,3 @@ class Loader:
     length: ItemLength | None = None
     accesses: tuple[Access, ...] = ()
     worker_start_s: float | None = None  # from opening it to its first batch, less one batch
-    given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call

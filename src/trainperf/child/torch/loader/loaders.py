@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import glob
 import sys
 import time
@@ -23,26 +22,22 @@ LIVE = 16
 class Place:
     """The loaders that one call of the user's built.
 
-    `direct` says that the call is that of the loader's class; a library built it
-    otherwise, and the call (`trainer.fit(…)`) takes none of a loader's keywords.
+    `direct` says that the call is that of the loader's class; a library built it otherwise.
     """
 
     def __init__(self, where: dict[str, Any] | None, direct: bool) -> None:
         self.where = where
         self.direct = direct
-        self.keywords = _written_out(where) if where is not None and direct else frozenset()
         self.built = 0
         self.iterated = False
         self.settings: dict[str, Any] = {}
-        self.given: dict[str, Any] = {}
         self.dataset: tuple[int, type] | None = None
         self.shared_state: str | None = None
         self.references: list[weakref.ref[Any]] = []
 
-    def took(self, loader: Any, given: dict[str, Any]) -> None:
-        """Count a loader that was built here, with keywords that its call writes out."""
+    def took(self, loader: Any) -> None:
+        """Count a loader that was built here."""
         self.built += 1
-        self.given = given
         self.dataset = id(loader.dataset), type(loader.dataset)
         self.settings = settings.settings_of(loader)
         self.references = [one for one in self.references[1 - LIVE :] if one() is not None]
@@ -69,8 +64,7 @@ def watch_places(loops: Any, module: Any) -> None:
         place = loops.loader_places[key]
         # Past `__setattr__`, which subclasses may have made their own.
         loader.__dict__["_trainperf_site"] = where
-        given = {name: _plain(value) for name, value in kwargs.items() if name in place.keywords}
-        place.took(loader, given)
+        place.took(loader)
 
     def iterated(loader: Any) -> None:
         place = loops.loader_places.get(key_of(getattr(loader, "_trainperf_site", None)))
@@ -97,31 +91,6 @@ def _is_direct(loader: Any, caller: FrameType | None, users: FrameType | None) -
             return False
         caller = caller.f_back
     return users is not None
-
-
-def _written_out(where: dict[str, Any]) -> frozenset[str]:
-    """The names of the keywords that stand in a call; those in `**settings` do not."""
-    source = "".join(frames.lines_of(where["file"]))
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return frozenset()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or node.lineno != where["line"]:
-            continue
-        column = frames.characters(where["file"], node.lineno, node.col_offset)
-        if column == where.get("col") and node.end_lineno == where.get("end_line"):
-            end = frames.characters(where["file"], node.end_lineno or 0, node.end_col_offset or 0)
-            if end == where.get("end_col"):
-                return frozenset(word.arg for word in node.keywords if word.arg is not None)
-    return frozenset()
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it; of what it has not, the name."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return getattr(value, "__qualname__", None) or type(value).__qualname__
 
 
 def record(driver: Any) -> None:
@@ -176,7 +145,7 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
         fields |= settings.settings_of(loader)
         fields["batches"] = settings.batches_of(loader)
     if place is not None:
-        fields |= {"where": place.where, "built": place.built, "given": place.given}
+        fields |= {"where": place.where, "built": place.built}
         fields["shared_state"] = place.shared_state
         if not place.direct and place.where is not None:
             fields["where"] = {name: place.where[name] for name in ("file", "line", "function")}

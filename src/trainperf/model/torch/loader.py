@@ -80,4 +80,3 @@ class Loader:
     init: Site | None = None
     length: ItemLength | None = None
     accesses: tuple[Access, ...] = ()
-    worker_start_s: float | None = None  # from opening it to its first batch, less one batch

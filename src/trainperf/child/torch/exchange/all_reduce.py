@@ -116,7 +116,7 @@ def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> float:
     first = timed()
     left = min(BUDGET_S, 0.5 * (deadline - driver.clock()))
     rounds = agreed(min(MOST_ROUNDS, max(LEAST_ROUNDS, int(left / max(first, 1e-6)))))
-    return statistics.median(timed() for _ in range(rounds)) / share
+    return statistics.median(timed() for _ in range(rounds)) / float(share)
 
 
 def part_of(buckets: list[int]) -> tuple[list[int], float]:

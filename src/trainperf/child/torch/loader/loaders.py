@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import sys
-import time
 import weakref
 from contextlib import suppress
 from types import FrameType
@@ -160,11 +159,7 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
     driver.record.write("torch_loader", role=role, **fields)
 
 
-# The worker processes of a `DataLoader`: they record nothing; how long they take to start.
-
-
-LEAST_S = 1.0
-"""With less time left no workers are started: ending them can take a moment as well."""
+# The worker processes of a `DataLoader`: they record nothing.
 
 
 def watch(loops: Any, module: Any) -> None:
@@ -189,42 +184,10 @@ BUSY = 0.1
 batches over was seen to run for 2 to 5 %, and for more where they cost nothing: two are one."""
 
 
-def first_batch(loader: Any, deadline: float) -> tuple[float, int | None]:
-    """Seconds from opening a loader with workers to its first batch; `deadline` bounds them.
-
-    With it come the threads that computed in a worker meanwhile, at most.
-    Its workers are started once more beside the user's own, and ended again. The caller puts the
-    random streams back, the loader's own generator is put back here. Raises RuntimeError with why.
-    """
-    if getattr(loader, "persistent_workers", False):
-        raise RuntimeError("its workers are kept, and start but once")
-    left = deadline - time.monotonic()
-    if left < LEAST_S:
-        raise RuntimeError("no time was left to start workers once more")
-    generator = loader.generator
-    state = generator.get_state() if generator is not None else None
-    iterator: Any = None
-    try:
-        began = time.monotonic()
-        iterator = loader._get_iterator()
-        if not iterator._timeout:
-            iterator._timeout = max(LEAST_S, deadline - time.monotonic())
-        next(iterator)
-        seconds = time.monotonic() - began
-        return seconds, busy_threads(iterator)
-    except StopIteration:
-        raise RuntimeError("it has no batch") from None
-    finally:
-        if iterator is not None:
-            shut_down(iterator)
-        if state is not None:
-            generator.set_state(state)
-
-
-def busy_threads(iterator: Any) -> int | None:
-    """How many threads computed in the busiest worker of an iterator, None if nobody counts."""
+def busy_threads(workers: list[Any]) -> int | None:
+    """How many threads computed in the busiest of worker processes, None if nobody counts."""
     most = 0
-    for worker in iterator._workers:
+    for worker in workers:
         ran = [0]
         for task in glob.glob(f"/proc/{worker.pid}/task/*/schedstat"):
             # One may have ended, or the kernel does not count.
@@ -232,10 +195,3 @@ def busy_threads(iterator: Any) -> int | None:
                 ran.append(int(file.read().split()[0]))
         most = max(most, sum(time_s >= BUSY * max(ran) > 0 for time_s in ran))
     return (most if most > 2 else 1) if most else None
-
-
-def shut_down(iterator: Any) -> None:
-    """End the workers of an iterator now, rather than when it is collected."""
-    iterator._shutdown_workers()
-    # What `Process` keeps for joining would else live as long as the iterator's cycle.
-    iterator._task_info = {}

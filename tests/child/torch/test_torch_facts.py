@@ -18,7 +18,7 @@ from trainperf.child.torch.loops import TorchLoops
 
 def made_driver(batch=None, loader=None, calls=()):
     loops = TorchLoops(Watcher())
-    loops.model_calls = {id(call[0]): call for call in calls}
+    loops.models.calls = {id(call[0]): call for call in calls}
     loops.updates, loops.process._lenient = 10, True
     driver = driver_of(loops)
     driver.batch, driver.loader, driver.batches_per_step = batch, loader, 4

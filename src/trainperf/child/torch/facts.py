@@ -43,7 +43,7 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         "replicas": 1,
         "strategy": models.strategy(driver.loops),
     }
-    calls = list(driver.loops.model_calls.values())
+    calls = list(driver.loops.models.calls.values())
     if driver.batch is not None:
         batch = samples.usual(driver.recent_batches() or [driver.batch], loader)
         size = samples.of_batch(batch, loader)
@@ -306,7 +306,7 @@ def without_padding(driver: Any) -> bool | None:
 
     A model of several processes is not: the others would wait for it.
     """
-    calls = list(driver.loops.model_calls.values())
+    calls = list(driver.loops.models.calls.values())
     if not calls or gpu_memory.processes() > 1:
         return None
     # One may be made for batches of one shape only.

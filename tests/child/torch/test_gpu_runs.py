@@ -14,7 +14,7 @@ import pytest
 
 from kit.kineto import ON_DEVICE, Seen, recorded
 from trainperf.child.timing.device import HostClock, Mark, StepTimes
-from trainperf.child.torch.step.pass_trace import PASS, OperatorTimes
+from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
 from trainperf.evidence.events import read_as
 from trainperf.model.torch.step import Trace
 

@@ -101,11 +101,9 @@ class _Taking:
             per_batch, first = sampled(self.loader, seconds, indices)
             return self._timed(per_batch, first_s=first)
 
-        if SAMPLER in self.names:
-            reason = self._stage(SAMPLER, sample)
-            if reason and not (indices := _plain_indices(self.loader)):
-                self._rest_missing(ITEM, reason)
-                return
+        if SAMPLER in self.names and (reason := self._stage(SAMPLER, sample)):
+            self._rest_missing(ITEM, reason)
+            return
         with Attempt(self.driver.process, "the threads of workers"):
             self.facts["worker_threads"] = loaders.busy_threads(self.driver.workers)
         # Of a dataset that only workers use shallow copies of its objects: what it opens when first
@@ -259,19 +257,6 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
         else frames.definition(code) | {"name": code.co_qualname.replace("<locals>.", "")},
         "cardinality": cardinality,
     }
-
-
-def _plain_indices(loader: Any) -> list[Any]:
-    """Batches of indices from the start, where the sampler cannot be asked again."""
-    size = batch_size(loader)
-    try:
-        last = min(len(loader.dataset), 64 * (size or 1))
-    except TypeError:
-        return []
-    if loader.batch_sampler is None:
-        return list(range(last))
-    size = size or 1
-    return [list(range(at, min(at + size, last))) for at in range(0, last, size)]
 
 
 def _copied(dataset: Any, depth: int = 0) -> Any:

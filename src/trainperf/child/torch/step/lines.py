@@ -25,6 +25,7 @@ from ...process import turns
 from ...process.frames import Place, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
 from .looks import Looks, Observer
+from .operator_times import ENGINE
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -34,8 +35,6 @@ MODES = "the script has set a mode for functions of PyTorch itself"
 MOST_LINES = 60
 MOST_CALLS, MOST_ELEMENTS = 5_000, 10_000
 OWN = "trainperf: its own"
-ENGINE = "autograd::engine::evaluate_function: "
-"""Stands before the name of a node of the backward graph while the engine is at it."""
 SILENT = frozenset(
     (
         *("__get__", "__set__", "__len__", "_set_grad_enabled", "data_ptr", "device", "dim"),

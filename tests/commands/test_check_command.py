@@ -144,7 +144,7 @@ def test_a_program_reads_each_reason_with_its_figures(project: Project) -> None:
     assert (status, answer["outcome"], answer["exit_status"]) == (1, "failed", 1)
     kinds = {one["kind"]: one for one in answer["reasons"]}
     assert kinds["time"]["value"] == pytest.approx(1.0)
-    assert kinds["time"]["limit"] == 0.05 < kinds["time"]["value_low"]
+    assert kinds["time"]["limit"] == 0.05
     assert (kinds["utilization"]["value"], kinds["utilization"]["limit"]) == (
         INPUT_BOUND.verdict.utilization,
         0.8,
@@ -260,14 +260,3 @@ def two(project: Project) -> Callable[..., int]:
     (project.folder / "b").mkdir()
     store.save(took(0.2), project.folder / "b" / "diagnosis.json")
     return project.compare
-
-
-def test_a_comparison_is_printed_as_json(project: Project, two: Callable[..., int]) -> None:
-    assert two("a.json", "b", "--json") == 0
-    told = json.loads(project.output)
-    assert told["tables"]["Times"][0]["change"] == pytest.approx(1.0)
-
-
-def test_a_run_that_is_not_there_is_an_error(project: Project, two: Callable[..., int]) -> None:
-    assert two("a.json", "nowhere") == 2
-    assert "does not exist" in project.output

@@ -10,27 +10,10 @@ from reporters.samples import INPUT_BOUND
 from trainperf import diagnose, store
 from trainperf.commands import session
 from trainperf.commands.run_folders import new_folder
-from trainperf.commands.session import Target, _Shown, check_script, target
+from trainperf.commands.session import Target, _Shown, target
 from trainperf.errors import TrainperfError
 from trainperf.model import Run, TraceFile
 from trainperf.settings import Settings
-
-FINE = {
-    "plain.py": b"print('x')\n",
-    "no_newline.py": b"print('x')",
-    "windows.py": b"\xef\xbb\xbfprint('x')\r\n",
-    "latin.py": b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
-    "future.py": b"from __future__ import annotations\nx: int = 1\n",
-    "empty.py": b"",
-    "train": b"print('no suffix')\n",
-}
-
-
-@pytest.mark.parametrize("name", FINE)
-def test_what_python_runs_is_let_through(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(FINE[name])
-    check_script(path)
 
 
 def test_a_notebook_runs_in_its_own_folder_and_says_what_is_left_out(tmp_path):
@@ -166,3 +149,23 @@ def test_who_is_on_a_gpu_is_asked_before_the_script_is(tmp_path, monkeypatch):
         with pytest.raises(TrainperfError):
             diagnose.diagnose(request, print)
         assert done == order
+
+
+@pytest.mark.parametrize(
+    ("typed", "to_type"),
+    [
+        ("torchrun --nproc_per_node 2 train.py", "-- torchrun --nproc_per_node 2 train.py"),
+        ("accelerate launch train.py", "-- accelerate launch train.py"),
+        ("python train.py --epochs 3", "diagnose train.py --epochs 3"),
+        ("run.sh 3", "diagnose -- bash run.sh 3"),
+        ("project", "diagnose project/train.py"),
+    ],
+)
+def test_what_is_no_script_gets_the_command_to_type(tmp_path, typed, to_type):
+    (tmp_path / "run.sh").write_text("torchrun train.py\n")
+    (tmp_path / "project").mkdir()
+    for name in ("data.py", "train.py"):
+        (tmp_path / "project" / name).touch()
+    with pytest.raises(TrainperfError) as raised:
+        session.target(None, tuple(typed.split()), tmp_path)
+    assert raised.value.hint.endswith(to_type)

@@ -86,7 +86,6 @@ def test_the_gpu_is_busy_for_its_share_of_the_span(run):
 def test_what_a_step_started_is_its_work_whenever_the_gpu_comes_to_it(run):
     span, busy = SPANS[run]
     trace = by_step(run)
-    assert trace.passes == STEPS[run]
     assert trace.busy_s * STEPS[run] == pytest.approx(span * busy, rel=CLOSE)
     assert gaps(trace)[0] * STEPS[run] <= span * (1 - busy) * (1 + CLOSE)
 

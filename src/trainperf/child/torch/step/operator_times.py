@@ -83,7 +83,7 @@ class OperatorTimes:
         self.kernels = [event for event in self.on_device if _is_kernel(event)]
 
     def event(self) -> dict[str, Any]:
-        """The fields of the event `torch_trace`; all but `passes` are per pass."""
+        """The fields of the event `torch_trace`, per pass."""
         cuda = self.device == "cuda"
         leaves, times = self._by_operator() if cuda else self._own_times()
         own = (spent for name, (_, spent) in times.items() if is_fusable(name))
@@ -106,7 +106,6 @@ class OperatorTimes:
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
             "device": self.device,
-            "passes": len(self.windows),
             "seconds": self._mean(sum(end - start for start, end in self.windows)),
             "operators": [
                 {"name": name, "calls": calls / len(self.windows), "seconds": self._mean(spent)}

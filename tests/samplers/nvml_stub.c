@@ -226,15 +226,6 @@ int nvmlDeviceGetCurrentClocksEventReasons(gpu_t *gpu, unsigned long long *bits)
 int nvmlDeviceGetCurrentClocksThrottleReasons(gpu_t *gpu, unsigned long long *bits) {
   ANSWER(gpu, *bits = strtoull(setting("STUB_THROTTLE", "0"), NULL, 0));
 }
-typedef struct {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char bus_id[32];
-} pci_t;
-int nvmlDeviceGetPciInfo_v3(gpu_t *gpu, pci_t *pci) {
-  memset(pci, 0, sizeof *pci);
-  ANSWER(gpu, pci->bus = 16 + gpu->index);
-}
 static int processes(gpu_t *gpu, unsigned *count, process_t *list, const char *name) {
   int code = outcome(name, gpu);
   if (code) return code;

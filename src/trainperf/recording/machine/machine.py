@@ -35,7 +35,6 @@ class Gpu:
     uuid: str | None = None  # "GPU-…": CUDA counts GPUs in another order, and fewer
     compute_mode: ComputeMode = ""
     memory_before: int | None = None
-    cores: tuple[int, ...] | None = None  # those of the NUMA node that its slot is of
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from trainperf.model import by_fix as trials_of
 from trainperf.model.words import count
 from trainperf.patch.apply import Change, Disk, Plan, plan
 from trainperf.report.plain import one_line
-from trainperf.report.sections.experiment import CHANGED, rates
+from trainperf.report.sections.experiment import rates
 from trainperf.rewrite.script import default_reader
 
 
@@ -179,10 +179,8 @@ def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
 
 
 def _measured(change: ExperimentChange) -> str:
-    (_, before, _), (name, after, figure), *_ = rates(change)
-    way = "" if name == CHANGED else f" ({name})"
     what = "trained otherwise in the run" if change.losses_differ else "changes the experiment"
-    return f"{change.finding.id}{way} {what}: {before} → {after} {change.unit}/s, {figure}"
+    return f"{change.finding.id} {what}: {next(rates(change))}"
 
 
 def _undo(made: Plan, kept: Kept) -> Iterator[str]:

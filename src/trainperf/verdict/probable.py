@@ -111,7 +111,7 @@ def _getting_batches(evidence: Evidence) -> _Answer | None:
     most = 1 / max(0.05, 1 - seen.input_high)
     return "input", (
         f"Probably input-bound, at most {times(most)}: the loop's thread was getting its next "
-        f"batch in {percent(seen.input)} of {seen.samples} samples of its stack, waiting for "
+        f"batch in {percent(seen.input)} of {seen.samples} samples, waiting for "
         f"{input_culprit(evidence)}."
     )
 
@@ -164,7 +164,7 @@ def _model(evidence: Evidence) -> str | None:
     if seen is not None and seen.samples >= LEAST_SAMPLES and evidence.loop.kind == "iterator":
         return (
             f"Probably model-bound: the loop's thread was getting its next batch in "
-            f"{percent(seen.input)} of {seen.samples} samples of its stack"
+            f"{percent(seen.input)} of {seen.samples} samples"
         )
     try:
         most = evidence.favourable().times

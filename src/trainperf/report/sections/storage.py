@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from trainperf.model import Channel, Diagnosis, Objects, Reads, Volume
+from collections.abc import Iterator
+
+from trainperf.model import Diagnosis, Objects, Reads, Volume
 from trainperf.model import words as units
 from trainperf.report.document import STEP, Page, Section
 
@@ -28,26 +30,26 @@ KINDS = {
 
 def storage(diagnosis: Diagnosis, page: Page) -> None:
     """Print each volume that was read from; nothing where no file was seen."""
-    if not diagnosis.evidence.reads and not diagnosis.evidence.channels:
+    channels = diagnosis.evidence.channels
+    if not diagnosis.evidence.reads and not channels:
         return
     page.heading("Files that are read")
-    for one in diagnosis.evidence.reads[:SHOWN]:
-        _volume(one, page)
-    if len(diagnosis.evidence.reads) > SHOWN:
-        page.prose(f"and from {len(diagnosis.evidence.reads) - SHOWN} more volumes", indent=2)
-    for channel in diagnosis.evidence.channels:
-        page.prose(_channel(channel), indent=2)
+    for reads in diagnosis.evidence.reads[:SHOWN]:
+        for name, text in _volume(reads):
+            page.fact(name, text, LABEL)
+    for channel in channels:
+        mode = f"{channel.mode} mode" if channel.mode else "the job's own mode"
+        page.prose(f"Channel {channel.name}: {mode}, at {channel.path}", indent=2)
 
 
-def _volume(one: Reads, page: Page) -> None:
-    rows = [("Where", _where(one.volume)), ("Files", _files(one))]
-    if taken := _each_step(one):
-        rows.append(("Each step", taken))
-    rows.append(("Cold", _cold(one)))
-    if warm := _warm(one):
-        rows.append(("Warm", warm))
-    for name, text in rows:
-        page.fact(name, text, LABEL)
+def _volume(reads: Reads) -> Iterator[tuple[str, str]]:
+    yield "Where", _where(reads.volume)
+    more = "more than " if reads.at_least else ""
+    files = f"{more}{units.count(reads.files, 'file')}, {units.size(reads.total_bytes)}"
+    yield "Files", files + (f" ({reads.seen_by})" if reads.seen_by else "")
+    if taken := _each_step(reads):
+        yield "Each step", taken
+    yield "Cold", _cold(reads)
 
 
 def _where(volume: Volume) -> str:
@@ -59,66 +61,32 @@ def _where(volume: Volume) -> str:
     return text
 
 
-def _files(one: Reads) -> str:
-    small, middle, large = one.sizes
-    many = units.count(one.files, "file")
-    text = f"{'more than ' if one.at_least else ''}{many}, {units.size(one.total_bytes)}"
-    if one.files > 1:
-        text += f"; the middle one has {units.size(middle)}"
-        if large > 1.5 * small:
-            text += f", most have between {units.size(small)} and {units.size(large)}"
-    return f"{text} ({one.seen_by})" if one.seen_by else text
-
-
-def _each_step(one: Reads) -> str:
+def _each_step(reads: Reads) -> str:
     told = []
-    if one.opens_per_step is not None and one.opens_per_step >= 0.05:
-        told.append(f"opens {units.number(one.opens_per_step, 2)} files")
-    if one.bytes_per_step is not None:
-        told.append(f"reads {units.size(one.bytes_per_step)} ({one.bytes_basis})")
-        if one.stored_per_step is not None:
-            share = min(1.0, one.stored_per_step / one.bytes_per_step)
-            told.append("all from memory" if share < 0.01 else f"{units.share(share)} from storage")
-    elif one.stored_per_step is not None:
-        much = units.size(one.stored_per_step) if one.stored_per_step >= 1024 else "nothing"
-        told.append(f"takes {much} from storage; what it takes from memory cannot be counted")
-    if one.needed_bytes_s is not None:
-        told.append(f"{units.size(one.needed_bytes_s)}/s if it never waited")
+    if reads.opens_per_step is not None and reads.opens_per_step >= 0.05:
+        told.append(f"opens {units.number(reads.opens_per_step, 2)} files")
+    if reads.bytes_per_step is not None:
+        told.append(f"reads {units.size(reads.bytes_per_step)}")
+    if reads.stored_per_step is not None:
+        told.append(f"takes {units.size(reads.stored_per_step)} from storage")
+    if reads.needed_bytes_s is not None:
+        told.append(f"{units.size(reads.needed_bytes_s)}/s if it never waited")
     return "; ".join(told)
 
 
-def _cold(one: Reads) -> str:
-    if one.cold_bytes_s is None:
-        return f"not measured: {one.reason or 'no file was read'}"
-    text = f"{units.size(one.cold_bytes_s)}/s by one reader"
-    if one.cold_parallel_bytes_s is not None:
-        text += f", {units.size(one.cold_parallel_bytes_s)}/s by four"
-    if one.cold_file_s is not None:
-        text += f"; {_piece(one)} {units.seconds(one.cold_file_s)}"
-    if one.open_s is not None:
-        text += f", {units.seconds(one.open_s)} of it to open"
-    return f"{text} ({units.size(one.probed_bytes)} of {units.count(one.probed_files, 'file')})"
-
-
-def _warm(one: Reads) -> str:
-    if one.warm_bytes_s is None:
-        return ""
-    text = f"{units.size(one.warm_bytes_s)}/s"
-    if one.warm_file_s is not None:
-        text += f"; {_piece(one)} {units.seconds(one.warm_file_s)}"
-    if one.cached_share is not None:
-        text += f"; {units.share(one.cached_share)} of the sample was in memory after the run"
+def _cold(reads: Reads) -> str:
+    """Say how fast files are read that are not in memory, and how fast those that are."""
+    if reads.cold_bytes_s is None:
+        return f"not measured: {reads.reason or 'no file was read'}"
+    text = f"{units.size(reads.cold_bytes_s)}/s by one reader"
+    if reads.cold_parallel_bytes_s is not None:
+        text += f", {units.size(reads.cold_parallel_bytes_s)}/s by four"
+    if reads.cold_file_s is not None:
+        piece = "a file" if reads.whole_files else "a piece of 4 MiB"
+        text += f"; {piece} takes {units.seconds(reads.cold_file_s)}"
+    if reads.warm_bytes_s is not None:
+        text += f"; from memory {units.size(reads.warm_bytes_s)}/s"
     return text
-
-
-def _piece(one: Reads) -> str:
-    return "a file takes" if one.whole_files else "a piece of 4 MiB takes"
-
-
-def _channel(channel: Channel) -> str:
-    source = f" from {channel.source}" if channel.source else ""
-    mode = f"{channel.mode} mode" if channel.mode else "the job's own mode"
-    return f"Channel {channel.name}: {mode}{source}, at {channel.path}"
 
 
 def objects(diagnosis: Diagnosis, page: Page) -> None:
@@ -126,62 +94,47 @@ def objects(diagnosis: Diagnosis, page: Page) -> None:
     if not diagnosis.evidence.objects:
         return
     page.heading("S3")
-    for one in diagnosis.evidence.objects:
-        region = f", {one.region}" if one.region else ""
-        page.prose(f"s3://{one.bucket}/{one.prefix}{region}", indent=2)
-        for sentence in (_seen(one), _probed(one), _cost(one)):
+    for bucket in diagnosis.evidence.objects:
+        region = f", {bucket.region}" if bucket.region else ""
+        page.prose(f"s3://{bucket.bucket}/{bucket.prefix}{region}", indent=2)
+        for sentence in (_seen(bucket), _probed(bucket)):
             if sentence:
                 page.prose(sentence, indent=4)
 
 
-def _seen(one: Objects) -> str:
+def _seen(bucket: Objects) -> str:
     """The script's own requests."""
-    if not one.requests:
+    if not bucket.requests:
         return "Named in the script; no request by boto3 or s3fs was seen."
-    text = units.count(one.requests, "request")
-    if one.requests_s is not None:
-        text += f", {units.rate(one.requests_s, 'requests')}"
-    if one.requests_per_step is not None:
-        text += f", {units.number(one.requests_per_step)} for each batch"
-    if one.request_s is not None:
-        text += f"; {units.seconds(one.request_s)} until the response"
-    if one.body_s is not None:
-        text += f", {units.seconds(one.body_s)} to read it"
-    if one.concurrency is not None:
-        text += f"; {units.number(one.concurrency, 2)} at once"
-    if one.mean_object_bytes is not None:
-        text += f"; objects of {units.decimal_size(one.mean_object_bytes)} on average"
-    return f"{text}.{_errors(one.errors, ' Answered with ')}"
+    told = [units.count(bucket.requests, "request")]
+    if bucket.requests_per_step is not None:
+        told.append(f"{units.number(bucket.requests_per_step)} for each batch")
+    if bucket.request_s is not None:
+        told.append(f"{units.seconds(bucket.request_s)} until the response")
+    if bucket.concurrency is not None:
+        told.append(f"{units.number(bucket.concurrency, 2)} at once")
+    if bucket.mean_object_bytes is not None:
+        told.append(f"objects of {units.decimal_size(bucket.mean_object_bytes)} on average")
+    return f"{', '.join(told)}.{_errors(bucket.errors)}"
 
 
-def _probed(one: Objects) -> str:
-    """The findings of the probe, or why there was none."""
-    if one.latency_s is None:
-        return f"Not probed: {one.reason}." if one.reason else ""
-    text = f"Probe: first byte after {units.seconds(one.latency_s)} (median)"
-    if one.throughput:
-        rates = (
-            f"{units.decimal_size(rate)}/s with {many} at once" for many, rate in one.throughput
-        )
-        text += f"; {', '.join(rates)}"
-    return f"{text}.{_errors(one.probe_errors, ' Answered with ')}"
+def _probed(bucket: Objects) -> str:
+    """The findings of the probe and its price, or why there was none."""
+    if bucket.latency_s is None:
+        return f"Not probed: {bucket.reason}." if bucket.reason else ""
+    told = [f"Probe: first byte after {units.seconds(bucket.latency_s)} (median)"]
+    told += [
+        f"{units.decimal_size(rate)}/s with {many} at once" for many, rate in bucket.throughput
+    ]
+    asked = units.count(bucket.probed_requests, "request")
+    usd = f", at most ${max(bucket.probed_usd, 1e-6):.6f}" if bucket.probed_usd else ""
+    took = f" It took {asked}{usd}." if bucket.probed_requests else ""
+    return f"{', '.join(told)}.{took}{_errors(bucket.probe_errors)}"
 
 
-def _cost(one: Objects) -> str:
-    if not one.probed_requests:
-        return ""
-    asked = units.count(one.probed_requests, "request")
-    cost = ""
-    if one.probed_usd:
-        amount = max(one.probed_usd, 1e-6)
-        digits = 6 if amount < 0.0001 else 4
-        cost = f"; at most ${amount:.{digits}f} by AWS's list prices"
-    return f"The probe took {asked} and {units.decimal_size(one.probed_bytes)}{cost}."
-
-
-def _errors(errors: tuple[tuple[str, int], ...], before: str) -> str:
+def _errors(errors: tuple[tuple[str, int], ...]) -> str:
     told = [f"{name} {units.count(many, 'time')}" for name, many in errors]
-    return f"{before}{', '.join(told)}." if told else ""
+    return f" Answered with {', '.join(told)}." if told else ""
 
 
 SECTIONS = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import zoo
 from trainperf.fixes.common.words import GIB, MIB
-from trainperf.fixes.host._instance_types import instance_type
+from trainperf.fixes.host.instances import instance_type
 from trainperf.model import (
     ContainerUse,
     CudaDevice,
@@ -21,7 +21,6 @@ from trainperf.model import (
     Trace,
     Volume,
 )
-from trainperf.recording.machine.storage import VolumeKind
 
 
 def _gpu(name: str, capability: str | None = None) -> Device:
@@ -90,15 +89,11 @@ def instance(name: str = "g5.xlarge", hosts: int = 1, prices: Any = (), **fields
 
 G5_XLARGE = instance("g5.xlarge")
 PRICED = instance("g5.xlarge", prices=(("g5.2xlarge", 1.2), ("g5.4xlarge", 1.6), ("g5.xlarge", 1)))
-G5_8XLARGE = instance("g5.8xlarge")
 G5_12XLARGE = instance("g5.12xlarge")
 G5_16XLARGE = instance("g5.16xlarge")
 ML_G5_XLARGE = instance("ml.g5.xlarge")
-ML_P5_4XLARGE = instance("ml.p5.4xlarge")
 PAIR = instance("ml.g5.xlarge", hosts=2)
 UNKNOWN_TYPE = instance("x9.large")
-HALF = instance("g5.xlarge", cores=2, memory_limit=4 * GIB)
-"""A container that may use half of an instance's cores, and a quarter of its memory."""
 
 CARDS = (
     Gpu(
@@ -164,26 +159,6 @@ OBJECTS = (
     ),
 )
 """Small ones of S3, read one after the other."""
-
-
-def read_from(kind: VolumeKind, cold: float, needed: float) -> tuple[Reads, ...]:
-    """Files of a volume that gives and a step that needs so many MB/s."""
-    volume = Volume("/data", kind, "ext4")
-    reads = Reads(volume, 900, 900, 9.0, (100_000,) * 3, 99_000_000)
-    return (replace(reads, cold_bytes_s=cold * 1e6, needed_bytes_s=needed * 1e6),)
-
-
-FROM_EBS = read_from("ebs", 90, 400)
-"""At the limit of a g5.xlarge."""
-FROM_SLOW_EBS = read_from("ebs", 40, 400)
-FROM_EBS_IN_A_BURST = read_from("ebs", 430, 2200)
-ENOUGH_FROM_EBS = read_from("ebs", 90, 92)
-FROM_EFS = read_from("efs", 310, 800)
-"""At the limit of the network of a g5.xlarge."""
-FROM_SLOW_EFS = read_from("efs", 100, 800)
-ENOUGH_FROM_EFS = read_from("efs", 310, 320)
-FROM_S3 = (replace(OBJECTS[0], requests_per_step=160.0, throughput=((1, 8e7), (8, 3.1e8))),)
-FROM_S3_IN_TURN = (replace(FROM_S3[0], throughput=((1, 8e7),)),)
 
 
 def busy(real: float, input: float) -> tuple[PhaseUse, ...]:

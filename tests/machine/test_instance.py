@@ -11,7 +11,7 @@ import pytest
 from aws_fakes import LAPTOP, MEMORY, NITRO, imds, price_list, product, serving, slow
 
 from kit.stubs import write
-from trainperf.fixes.host._instance_types import instance_type
+from trainperf.fixes.host.instances import instance_type
 from trainperf.machine import inspect_machine, with_late_answers
 from trainperf.machine.aws import instance as instance_module
 from trainperf.machine.aws.instance import (

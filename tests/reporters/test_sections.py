@@ -41,14 +41,13 @@ from trainperf.model import (
     OwnCode,
     PhaseUse,
     Reads,
-    Site,
     StartUp,
     SyncPoint,
     Trials,
     Verdict,
     Volume,
 )
-from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
+from trainperf.model.running import RunningJob
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, devices, money, storage, training
@@ -315,8 +314,6 @@ def test_most_of_what_is_repeated_beside_the_steps_is_told_in_every_report() -> 
 
 
 def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
-    site = Site(f"{HEALTHY.cwd}/healthy.py", 21, "train")
-    places = (SampledPlace(0.85, site, "select"), SampledPlace(0.15, None, "poll"))
     job = RunningJob(
         pid=4711,
         started_by=4710,
@@ -325,7 +322,6 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
         changed=(f"{HEALTHY.cwd}/healthy.py",),
         cores=1.62,
         gpu_memory=None,
-        stacks=SampledStacks(4711, 20, 4.1, places),
     )
 
     def beside(**fields: Any) -> str:
@@ -335,10 +331,7 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
     assert "Process 4711, started by process 4710, runs since 2026-11-23 14:02:11 UTC" in told
     assert "it kept 1.6 cores busy. Times may be longer." in told
     assert "diagnosed as it is now: healthy.py." in told
-    assert "85 % train healthy.py:21 select" in told
     assert "and ended while this diagnosis was made." in beside(ended=True)
-    missing = beside(stacks=None, stacks_reason="py-spy is not on the PATH")
-    assert "was not sampled: py-spy is not on the PATH." in missing
     longer = replace(HEALTHY, running=job, trying=Trials("none", budget_needed_s=281.0))
     assert "trainperf diagnose --budget 5min --pid 4710" in text(longer, 100)
     assert short(replace(HEALTHY, running=job)).section("running") is not None

@@ -35,7 +35,6 @@ def bound(id_: str, case: str) -> float:
 FROM_DISK = "small_files | reads[0].stored_per_step = 1024000"
 """A step of 15.1 ms that waits for 5.84 ms; its 64 files take 0.31 ms each."""
 
-CHANNEL = 'channels = [{"name": "train", "mode": "FastFile", "path": "/tmp/zoo", "source": "S3"}]'
 WAITING = "seed_torch_waiting_items"
 ON_EBS = f"{WAITING} | reads = SHARDS"
 """A step of 57.9 ms that waits for 52.6 ms; its 3.6 MiB take 29 ms by the probe."""
@@ -53,7 +52,6 @@ ON_EBS = f"{WAITING} | reads = SHARDS"
         ),
         # several are read at once: one after the other they would take longer than the step
         (FROM_DISK, ["up to 5.84 ms of its 15.1 ms for 64 small files"]),
-        (f"{FROM_DISK}; {CHANNEL}", ["for 64 small files of channel train from S3"]),
         # a loop that reads its own batches spends rather than waits
         (f'{FROM_DISK}; loop.kind = "call"', ["39 % of each step goes into data"]),
         # a run that used up a burst waits longer than the probe, which came after a pause, says
@@ -75,15 +73,6 @@ def test_storage_that_takes_little_of_the_waiting_is_not() -> None:
     case = evidence_of(f"{FROM_DISK}; reads[0].cold_file_s = 4.4e-5")  # 2.8 of 5.84 ms
     assert any(finding.id == "storage_small_files" for finding in shown_findings(case))
     assert answered(case)[0] == "input"
-
-
-@pytest.mark.parametrize(
-    ("case", "id_"),
-    [(FROM_DISK, "storage_small_files"), (f"{FROM_DISK}; {CHANNEL}", "sagemaker_input_mode")],
-)
-def test_one_finding_speaks_of_small_files(case: str, id_: str) -> None:
-    found = shown_findings(evidence_of(case))
-    assert [finding.id for finding in found if finding.category == "storage"] == [id_]
 
 
 def test_what_is_read_one_after_the_other_is_set_against_the_step() -> None:
@@ -128,12 +117,6 @@ def test_workers_that_get_no_more_together_do_not_divide_the_time(
     files = evidence_of(f"{FROM_DISK}; reads[0].cold_parallel_bytes_s = {parallel_bytes_s}").reads
     found = detected("storage_small_files", replace(evidence_of(WAITING), reads=files))
     assert found.waits.seconds == pytest.approx(waits_s, rel=0.01)
-
-
-def test_the_first_epoch_has_a_word_and_no_price() -> None:
-    unknown = detected("storage_cold_cache", f"{ON_EBS}; loop.epoch_steps = null")
-    assert unknown.text.startswith("The 9.38 GiB of an epoch on ")  # of all files that were seen
-    assert unknown.bound is None
 
 
 # ------------------------------------------------------------------------- environment

@@ -21,7 +21,7 @@ NAMED = {"fact": "facts", "flag": "flags", "probe": "probes"}
 UNSEEN = {
     "a GPU": "CudaDevice.index CudaDevice.mig CudaDevice.slice Device.of_others DeviceWait Gpu "
     "Loader.pin_memory Machine.driver_cuda MigSlice PhaseUse.gpu Rank.gpu Torch.memory "
-    "Line.device_s TorchModel.scattered Trace.device_s Trace.gap_s Trace.tensor_core_s "
+    "Line.device_s Trace.device_s Trace.gap_s Trace.tensor_core_s "
     "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices "
     "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "Link facts.data_parallel facts.model_devices facts.nccl_environment",

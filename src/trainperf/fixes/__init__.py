@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from trainperf.rewrite import Script
 
 HEADINGS = ("## Why it is slow", "## What changes", "## When not to")
-"""The headings every fix's docstring has, in this order, after its first line."""
+LABELS = dict(zip(("Why slow:", "Changes:", "When not:"), HEADINGS, strict=True))
+"""What begins the three paragraphs of every fix's docstring, and the headings they are told by."""
 
 
 Concern = Literal["step", "own work", "epoch end", "outside", "quota"]
@@ -35,8 +37,8 @@ training at all; a limit on cores."""
 class Fix:
     """One cause of slow training and its repair.
 
-    Subclasses have a docstring whose first line is the repair in the imperative,
-    followed by the three `HEADINGS`.
+    Subclasses have a docstring whose first line is the repair in the imperative, followed by
+    paragraphs that begin with `LABELS`.
     """
 
     category: ClassVar[Category]
@@ -82,6 +84,13 @@ class Fix:
     probed_by: ClassVar[str] = ""
     """The probe whose step is the one that its edit makes, "" if none is. What is found of an
     update alone, or of steps whose Python is not timed, is none: it limits the gain only."""
+
+    def __init_subclass__(cls) -> None:
+        """Take framework, category and equivalence of the family where the fix says no other."""
+        family = vars(sys.modules.get(cls.__module__.rpartition(".")[0], object))
+        for name in ("framework", "category", "equivalence"):
+            if name not in vars(cls) and name.upper() in family:
+                setattr(cls, name, family[name.upper()])
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether a probe, where it gained nothing, says so of the repair of `finding`.
@@ -145,8 +154,11 @@ class Fix:
 
     @property
     def documentation(self) -> str:
-        """The whole docstring, dedented: Markdown."""
-        return inspect.getdoc(type(self)) or ""
+        """The docstring as Markdown, its labels as headings."""
+        text = inspect.getdoc(type(self)) or ""
+        for label, heading in LABELS.items():
+            text = re.sub(rf"\n+{label}\s+", f"\n\n{heading}\n", text)
+        return text
 
     @property
     def rewrites(self) -> bool:

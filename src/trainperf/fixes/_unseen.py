@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 NEEDED = {
-    "a GPU": "gpu_build gpu_mig gpu_pcie gpu_shared gpu_throttled rnn_cell_wrapped "
+    "a GPU": "gpu_build gpu_shared gpu_throttled rnn_cell_wrapped "
     "rnn_cudnn torch_alloc_conf torch_checkpointing torch_cudnn_benchmark "
-    "torch_flatten_parameters torch_hidden_waits torch_launch_blocking "
+    "torch_hidden_waits torch_launch_blocking "
     "torch_matmul_precision torch_pin_memory torch_transfers",
     "several GPUs": "devices_take_turns nccl_settings one_gpu_of_many torch_data_parallel",
-    "an instance of AWS": "instance_cores instance_memory instance_network instance_storage "
-    "s3_other_region sagemaker_input_mode",
-    "data in S3": "s3_request_latency s3_throttled",
-    "a slow disk": "storage_cold_cache storage_small_files storage_throughput",
+    "an instance of AWS": "instance_cores s3_other_region",
+    "data in S3": "s3_request_latency",
+    "a slow disk": "storage_small_files storage_throughput",
     "a container with limits": "cpu_quota memory_pressure torch_shm",
     "a script that has it": "parallel_not_worth",
 }

@@ -20,6 +20,7 @@ from trainperf.model.diagnosis import (
     Span,
     Timeline,
     TraceFile,
+    TraceRead,
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence
@@ -55,7 +56,6 @@ from trainperf.model.parallel import (
     AllReduce,
     Ddp,
     Exchange,
-    Overlap,
     Parallel,
     Rank,
     ScalingPoint,

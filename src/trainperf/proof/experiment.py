@@ -296,7 +296,7 @@ def _with_fixes(change: Change, run: Run, evidence: Evidence) -> Run:
         return default_reader(path) if data is None else data
 
     edits = Edits(patch_root(run, tuple(findings)), by_id(), text_of)
-    written = edits.together(findings, change.fixes)
+    written = edits.write(findings, change.fixes)
     for left in written.patch.skipped:
         raise TrainperfError(f"--fix {left.what}: {left.reason}", f"trainperf explain {left.what}")
     return replace(
@@ -320,7 +320,7 @@ def _look(
     if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
         events = {pid: list(own) for pid, own in recording.events.items()}
         stalled = "stands still" if recording.ending is Ending.STALLED else ""
-        reason = stalled or why(recording.exit_status or 0, events, folder)
+        reason = stalled or str(why(recording.exit_status or 0, events, folder))
         return replace(one, reason=reason, failed=True, output_tail=recording.output_tail)
     unread = _unread(brief, recording)
     read_ = {path: text for path, text in one.run.sources.items() if path not in unread}

@@ -21,7 +21,6 @@ from trainperf.model import CudaDevice, Evidence, Finding
 CPU = evidence_of("emulated_transfer")
 """A step of 51 ms that waits for next to nothing."""
 HOT = {"sm_clock_mhz": 855, "throttle_shares": {"hardware thermal slowdown": 0.9}}
-NARROW = {"utilization_percent": 97, "pcie_generation": 4, "pcie_width": 4}
 
 
 def found(name: str, case: Evidence) -> Finding:
@@ -70,12 +69,6 @@ def test_a_shared_gpu_promises_at_most_the_turns_of_the_others() -> None:
     assert little.bound == pytest.approx(1.25)
 
 
-def test_a_narrow_link_promises_what_its_copies_take_longer() -> None:
-    # 4 lanes of 1.969 GB/s, half of their time used, and 16 would do it in a quarter of it
-    case = on_gpu({**NARROW, "pcie_rx_bytes_s": 2 * 1.969e9}, phase="real")
-    assert found("gpu_pcie", case).bound == pytest.approx(1 / (1 - 0.5 * 0.75))
-
-
 def several(used: Sequence[int | None], *use: dict[str, Any], phase: str = "resident") -> Evidence:
     """Four GPUs, of which the training uses those; None for one of which nobody knows which."""
     case = on_gpu({}, phase=phase)
@@ -108,12 +101,6 @@ def test_gpus_that_cannot_be_told_apart_are_not_judged() -> None:
 def test_another_jobs_hot_gpu_is_not_this_runs_matter() -> None:
     assert not asked("gpu_throttled", several([1], HOT, {}, {}, {}))
     assert asked("gpu_throttled", several([0, 1], HOT, {}, {}, {}))
-
-
-def test_another_jobs_narrow_link_is_not_this_runs_matter() -> None:
-    narrow = {**NARROW, "pcie_rx_bytes_s": 7e9}
-    assert not asked("gpu_pcie", several([1], narrow, {}, phase="real"))
-    assert asked("gpu_pcie", several([0], narrow, {}, phase="real"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fixes import boxes
-from fixes.case_text import cases, evidence_of
+from fixes.case_text import evidence_of
 from fixes.laid_over import lay
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import shown_findings
@@ -26,14 +26,6 @@ def busy(machine: Machine = boxes.G5_XLARGE, resident: float = 0.05) -> Evidence
     return lay(case, "times.resident", resident)
 
 
-def reading(
-    needed: float = 400.0, cold: float = 90.0, machine: Machine = boxes.G5_XLARGE
-) -> Evidence:
-    """A loop that waits for files on a volume of EBS, and needs so many MB/s of them."""
-    reads = boxes.read_from("ebs", cold, needed)
-    return replace(evidence_of("config_object | device = A10G"), machine=machine, reads=reads)
-
-
 def test_the_smallest_that_has_the_cores_for_the_work_of_a_step_is_advised() -> None:
     finding = found("instance_cores", busy())
     assert "takes 11" in finding.title
@@ -48,31 +40,3 @@ def test_the_smallest_that_has_the_cores_for_the_work_of_a_step_is_advised() -> 
 def test_known_prices_are_set_beside_the_throughput() -> None:
     finding = found("instance_cores", busy(boxes.PRICED))
     assert "at most 2.8× the throughput, for 1.60× the price (on demand, eu-west-1)" in finding.text
-
-
-@pytest.mark.parametrize("fix", ["instance_storage", "instance_network"])
-def test_more_bandwidth_gives_no_more_than_the_waiting(fix: str) -> None:
-    for case in (case.evidence for case in cases(fix) if case.kind == "yes"):
-        bound = found(fix, case).bound
-        assert bound is not None
-        assert bound <= case.times.real / case.times.resident
-
-
-def test_the_smallest_with_enough_ebs_bandwidth_is_advised_after_a_local_disk() -> None:
-    assert "Else take g5.4xlarge" in found("instance_storage", reading()).advice
-    advice = found("instance_storage", reading(needed=700.0)).advice
-    assert advice.startswith("Copy the data to the local NVMe")
-    assert "Else take g5.8xlarge" in advice
-    case = reading(500.0, 140.0, boxes.instance("g5g.xlarge"))
-    assert found("instance_storage", case).advice.startswith("Take g5g.")
-
-
-def test_more_memory_is_advised_from_the_peak_that_was_measured() -> None:
-    lines = cases("instance_memory")
-    finding = found("instance_memory", lines[-3].evidence)
-    assert finding.bound == pytest.approx(1 / 0.7)
-    assert "used 15.5 GiB at most, g5.xlarge has 16; g5.2xlarge has 32" in finding.text
-    assert "1.20× the price" in finding.advice
-    killed = found("instance_memory", lines[-1].evidence)
-    assert killed.bound is None
-    assert "ended 1 process" in killed.text

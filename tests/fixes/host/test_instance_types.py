@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from trainperf.fixes.common.words import GIB, MB, MIB
-from trainperf.fixes.host._instance_types import GIGABIT, instance_type, same_gpus
+from trainperf.fixes.host.instances import GIGABIT, instance_type, same_gpus
 from trainperf.model import Instance, InstanceType
 
 TABLE = json.loads(files("trainperf").joinpath("data/aws_gpu_instances.json").read_text())

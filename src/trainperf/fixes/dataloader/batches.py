@@ -46,21 +46,15 @@ program reads its result."""
 class TorchPrefetchFactor(Fix):
     """Let each worker have more batches ready.
 
-    ## Why it is slow
-    Each worker makes two batches ahead unless told otherwise. Where some samples take far longer
-    than others (large images, slow reads), the queue runs empty now and then and the model waits,
-    though the workers are quick enough on average.
-
-    ## What changes
-    `prefetch_factor` becomes 4 or 8. Batches and their order stay the same.
-
-    ## When not to
+    Why slow: Each worker makes two batches ahead unless told otherwise. Where some samples take
+    far longer than others (large images, slow reads), the queue runs empty now and then and the
+    model waits, though the workers are quick enough on average.
+    Changes: `prefetch_factor` becomes 4 or 8. Batches and their order stay the same.
+    When not:
     - When memory or `/dev/shm` is short: workers × prefetch_factor batches lie there.
     - When the workers are too slow on average: a longer queue runs empty all the same.
     """
 
-    framework = "torch"
-    category = "input"
     ahead = True
     edit = SetArgument(
         "prefetch_factor", "{prefetch_factor}", DATA_LOADER, needs="num_workers", without="None"
@@ -104,20 +98,15 @@ class TorchPrefetchFactor(Fix):
 class TorchShm(Fix):
     """Give the container more shared memory.
 
-    ## Why it is slow
-    Workers hand their batches over through files in `/dev/shm`, of which a container often has
-    64 MB. What does not fit ends a worker ("bus error"), or allows few workers and short queues.
-
-    ## What changes
-    The container is started with `--shm-size` or `--ipc=host`. The script stays as it is.
-
-    ## When not to
-    When the container cannot be started otherwise: then fewer workers, a smaller
-    `prefetch_factor`, or a `collate_fn` that leaves NumPy arrays as they are (these
-    go through a pipe). `set_sharing_strategy("file_system")` needs `/dev/shm` as well.
+    Why slow: Workers hand their batches over through files in `/dev/shm`, of which a container
+    often has 64 MB. What does not fit ends a worker ("bus error"), or allows few workers and short
+    queues.
+    Changes: The container is started with `--shm-size` or `--ipc=host`. The script stays as it is.
+    When not: When the container cannot be started otherwise: then fewer workers, a smaller
+    `prefetch_factor`, or a `collate_fn` that leaves NumPy arrays as they are (these go through a
+    pipe). `set_sharing_strategy("file_system")` needs `/dev/shm` as well.
     """
 
-    framework = "torch"
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
 
@@ -153,22 +142,16 @@ docker run --ipc=host ...
 class TorchPinMemory(Fix):
     """Copy batches to the GPU from pinned memory.
 
-    ## Why it is slow
-    The GPU cannot read ordinary memory: the driver first copies each batch into a buffer
+    Why slow: The GPU cannot read ordinary memory: the driver first copies each batch into a buffer
     of its own, and the training process waits for the whole transfer.
-
-    ## What changes
-    `pin_memory=True` lets a thread of the loader put batches into page-locked memory, from which
-    the GPU reads by itself. `non_blocking=True` in `.to(device)` lets Python go on meanwhile.
-
-    ## When not to
+    Changes: `pin_memory=True` lets a thread of the loader put batches into page-locked memory,
+    from which the GPU reads by itself. `non_blocking=True` in `.to(device)` lets Python go on
+    meanwhile.
+    When not:
     - When memory is short: pinned pages cannot be swapped out.
     - When the dataset returns tensors that are on the GPU already.
     - Never `non_blocking=True` for copies to the CPU: the values may be read too early.
     """
-
-    framework = "torch"
-    category = "input"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a loader that feeds a GPU out of pageable memory."""
@@ -230,23 +213,17 @@ def collate(samples):
 class TorchPythonCollate(Fix):
     """Collate a batch with operations on arrays, not element by element in Python.
 
-    ## Why it is slow
-    `torch.tensor` of a list of lists, or of a list of arrays, looks at each number as an object of
-    Python; so does a loop that fills a tensor element by element. That is done for every batch.
-
-    ## What changes
-    `torch.tensor(rows, dtype=torch.float32)` becomes
-    `torch.tensor(numpy.array(rows, dtype=numpy.float32))`, also where `torch.FloatTensor(rows)`
-    stood, or a dtype that only the run shows; a loop `for j, x in enumerate(row): out[i, j] = x`
-    becomes one assignment. The batches are the same.
-
-    ## When not to
-    Where the work is something else (text is parsed, a dictionary asked for each word): do that
-    once for each sample, ahead of training. No edit is written for it.
+    Why slow: `torch.tensor` of a list of lists, or of a list of arrays, looks at each number as an
+    object of Python; so does a loop that fills a tensor element by element. That is done for every
+    batch.
+    Changes: `torch.tensor(rows, dtype=torch.float32)` becomes `torch.tensor(numpy.array(rows,
+    dtype=numpy.float32))`, also where `torch.FloatTensor(rows)` stood, or a dtype that only the
+    run shows; a loop `for j, x in enumerate(row): out[i, j] = x` becomes one assignment. The
+    batches are the same.
+    When not: Where the work is something else (text is parsed, a dictionary asked for each word):
+    do that once for each sample, ahead of training. No edit is written for it.
     """
 
-    framework = "torch"
-    category = "input"
     usual = 1.5
     try_before = ("torch_workers",)
 

@@ -42,22 +42,16 @@ def __init__(self, path):
 class TorchFilePerItem(Fix):
     """Open a file once, not for every item.
 
-    ## Why it is slow
-    Opening an HDF5 file, an archive, a Parquet file or a database reads and parses its table
-    of contents, and closing it drops what was cached. An item then takes a few kilobytes of it.
-    What reads the whole file (`read_parquet`, `numpy.load`) does so for each item.
-
-    ## What changes
-    The file is opened by the first item that a process makes, and stays open for the next ones.
-    Each worker opens its own: handles that are shared with a forked worker corrupt what it reads.
-
-    ## When not to
-    When the file changes while training, or each item has a file of its own: then only what is
-    done with its content can be saved. A table that is read whole needs the memory for it.
+    Why slow: Opening an HDF5 file, an archive, a Parquet file or a database reads and parses its
+    table of contents, and closing it drops what was cached. An item then takes a few kilobytes of
+    it. What reads the whole file (`read_parquet`, `numpy.load`) does so for each item.
+    Changes: The file is opened by the first item that a process makes, and stays open for the next
+    ones. Each worker opens its own: handles that are shared with a forked worker corrupt what it
+    reads.
+    When not: When the file changes while training, or each item has a file of its own: then only
+    what is done with its content can be saved. A table that is read whole needs the memory for it.
     """
 
-    framework = "torch"
-    category = "input"
     usual = 1.5
 
     def look(self, evidence: Evidence) -> Cause | None:

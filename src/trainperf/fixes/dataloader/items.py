@@ -66,27 +66,21 @@ def __getitem__(self, index):
 class TorchItemWork(Fix):
     """Do less for each sample while training.
 
-    ## Why it is slow
-    `__getitem__` runs for every sample of every epoch. Tokenising, decoding, resizing and loops
-    in Python that could be done once, or for a whole batch in one array operation, are paid
-    for each time.
-
-    ## What changes
-    What is the same in every epoch is made once, in the first, and kept: in memory, or where there
-    are workers in temporary files that they share. Items that come out the same when made again are
-    kept whole (a library's dataset is put into one that keeps them); of others, what `__getitem__`
-    does ahead of anything random. By hand more can be stored (arrays, pre-tokenised data), and
-    what is random be done for whole batches.
-
-    ## When not to
+    Why slow: `__getitem__` runs for every sample of every epoch. Tokenising, decoding, resizing
+    and loops in Python that could be done once, or for a whole batch in one array operation, are
+    paid for each time.
+    Changes: What is the same in every epoch is made once, in the first, and kept: in memory, or
+    where there are workers in temporary files that they share. Items that come out the same when
+    made again are kept whole (a library's dataset is put into one that keeps them); of others,
+    what `__getitem__` does ahead of anything random. By hand more can be stored (arrays,
+    pre-tokenised data), and what is random be done for whole batches.
+    When not:
     - When what is kept would not fit the memory or the disk, or there is one epoch only. Other
       datasets of the same class (validation) are kept as well.
-    - When the dataset changes while training (`dataset.epoch = 3`, a buffer that grows): no
-      edit is written where the source shows that.
+    - When the dataset changes while training (`dataset.epoch = 3`, a buffer that grows): no edit
+      is written where the source shows that.
     """
 
-    framework = "torch"
-    category = "input"
     equivalence = Equivalence.NUMERICS
     usual = 1.6
     warm_up_epochs = 1  # the first one makes the items

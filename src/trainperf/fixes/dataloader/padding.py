@@ -87,22 +87,17 @@ trainer = Trainer(..., data_collator=DataCollatorWithPadding(tokenizer))"""
 class TorchPadding(Fix):
     """Pad each batch to its own longest sequence, not to one length for all.
 
-    ## Why it is slow
-    The model computes the padding as well: a recurrent layer walks through every step of
+    Why slow: The model computes the padding as well: a recurrent layer walks through every step of
     it, attention grows with the square of the length.
-
-    ## What changes
-    A function around the loader's `collate_fn`, or the `data_collator` of a `Trainer` of
+    Changes: A function around the loader's `collate_fn`, or the `data_collator` of a `Trainer` of
     Transformers, cuts each batch behind its longest sequence. Where the model, tried without the
     padding, gave the same, only rounding differs; where not, it reads the padding: the experiment
     changes, and this is tried apart.
-
-    ## When not to
-    When the model needs one length (a flattened time axis, compiled for fixed shapes: then
-    keep a few lengths). Evaluate with batches that are cut as well if the model reads padding.
+    When not: When the model needs one length (a flattened time axis, compiled for fixed shapes:
+    then keep a few lengths). Evaluate with batches that are cut as well if the model reads
+    padding.
     """
 
-    framework = "torch"
     category = "model"
     equivalence = Equivalence.NUMERICS
     in_libraries = {"transformers": "`Trainer(data_collator=…)`"}
@@ -263,21 +258,15 @@ NO_SAMPLER = {"batch_size": "1", "shuffle": "False", "drop_last": "False"}
 class TorchLengthBatches(Fix):
     """Make batches of sequences of about the same length.
 
-    ## Why it is slow
-    A batch is padded to its longest sequence. Where short and long ones meet by chance, most of
-    what the model computes is padding all the same.
-
-    ## What changes
-    A batch sampler shuffles the samples, sorts parts of 50 batches by length, cuts them into
-    batches and shuffles these. Every sample is still seen once in an epoch; which ones meet in a
-    batch changes. The lengths are taken from the dataset once, when the loader is built.
-
-    ## When not to
-    When the length tells the label, batches are one-sided. When making an item takes long, its
-    length should come from the file. Not for several ranks: each would sort on its own.
+    Why slow: A batch is padded to its longest sequence. Where short and long ones meet by chance,
+    most of what the model computes is padding all the same.
+    Changes: A batch sampler shuffles the samples, sorts parts of 50 batches by length, cuts them
+    into batches and shuffles these. Every sample is still seen once in an epoch; which ones meet
+    in a batch changes. The lengths are taken from the dataset once, when the loader is built.
+    When not: When the length tells the label, batches are one-sided. When making an item takes
+    long, its length should come from the file. Not for several ranks: each would sort on its own.
     """
 
-    framework = "torch"
     category = "model"
     equivalence = Equivalence.SEMANTICS
     usual = 1.3

@@ -25,8 +25,7 @@ from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changed_names, effects, filled, repeats
 from trainperf.source.iterations import stored
-from trainperf.source.loops import used_in
-from trainperf.source.module import Module
+from trainperf.source.module import Module, inside
 from trainperf.source.scopes import FUNCTIONS, Function, Loop
 from trainperf.source.statements import called, names_in
 
@@ -116,23 +115,17 @@ def _built_each_epoch(loader: Loader, pause: BetweenEpochs | None) -> bool:
 class TorchPersistentWorkers(Fix):
     """Keep the worker processes from one epoch to the next.
 
-    ## Why it is slow
-    Without `persistent_workers` the loader ends its workers after each epoch and starts new ones
-    for the next. They copy or unpickle the dataset, import what they need and fill their queues,
-    while the model waits. With short epochs this adds up.
-
-    ## What changes
-    `persistent_workers=True` keeps them. From the second epoch on the loader draws one
+    Why slow: Without `persistent_workers` the loader ends its workers after each epoch and starts
+    new ones for the next. They copy or unpickle the dataset, import what they need and fill their
+    queues, while the model waits. With short epochs this adds up.
+    Changes: `persistent_workers=True` keeps them. From the second epoch on the loader draws one
     random number less, so shuffling and dropout take another order than before.
-
-    ## When not to
-    - When the dataset is changed between epochs (`dataset.epoch = 3`): workers that stay
-      keep their old copy.
+    When not:
+    - When the dataset is changed between epochs (`dataset.epoch = 3`): workers that stay keep
+      their old copy.
     - When memory is short: the workers keep theirs during validation, too.
     """
 
-    framework = "torch"
-    category = "input"
     concerns = "epoch end"
     equivalence = Equivalence.NUMERICS
     between_epochs = True
@@ -170,23 +163,16 @@ for epoch in range(epochs):
 class TorchLoaderRebuilt(Fix):
     """Build the `DataLoader` once, before the loop.
 
-    ## Why it is slow
-    A new `DataLoader` starts new workers, which take the dataset over and fill their queues while
-    the model waits. Built within the loop, it does so again and again, whatever
+    Why slow: A new `DataLoader` starts new workers, which take the dataset over and fill their
+    queues while the model waits. Built within the loop, it does so again and again, whatever
     `persistent_workers` says.
-
-    ## What changes
-    The line moves out of the loop; the same loader is iterated again. With
+    Changes: The line moves out of the loop; the same loader is iterated again. With
     `persistent_workers=True` its workers stay. Shuffling draws its numbers in another order then.
-
-    ## When not to
-    When each epoch really reads another dataset, sampler or batch size: then change the
+    When not: When each epoch really reads another dataset, sampler or batch size: then change the
     sampler (`sampler.set_epoch`), not the loader. No edit is written where anything that it is
     built from changes within the loop.
     """
 
-    framework = "torch"
-    category = "input"
     concerns = "epoch end"
     counted = True
     equivalence = Equivalence.NUMERICS
@@ -281,6 +267,14 @@ def _move(script: Script, near: Site, call: ast.Call, keeping: Finding | None) -
     script.replace_call(script.site_of(near, call), free)
 
 
+def _used_in(loop: ast.AST) -> set[str]:
+    """Return the names whose methods a loop calls as statements, which may change them."""
+    calls = (node.value for node in inside(loop) if isinstance(node, ast.Expr))
+    made = (call.func for call in calls if isinstance(call, ast.Call))
+    named = (func.value for func in made if isinstance(func, ast.Attribute))
+    return {owner.id for owner in named if isinstance(owner, ast.Name)}
+
+
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
     """Raise `CannotRewrite` unless every turn builds the same loader.
 
@@ -297,7 +291,7 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if names & stored(others):
         raise CannotRewrite("its name is given to something else in the loop")
     done = list(effects(module, loop.body))
-    changed = changed_names(module, [loop]) | used_in(loop)
+    changed = changed_names(module, [loop]) | _used_in(loop)
     for each in done:
         if each.kind in ("sets", "fills"):
             node = each.node
@@ -361,22 +355,16 @@ for step in range(steps):
 class InputReopened(Fix):
     """Open the input once, and take one batch after another from it.
 
-    ## Why it is slow
-    `iter(loader)` starts the input from its beginning: worker processes are forked or spawned,
-    shuffling draws a new order, buffers are filled again. `next` takes one batch of what they
-    prepare, and the rest is thrown away with the workers.
-
-    ## What changes
-    The loop takes batches pass after pass over the data. Each sample then comes once in a pass;
-    before, each batch was drawn from all of the data anew.
-
-    ## When not to
-    When each batch has to be drawn from all of the data: give the loader a
+    Why slow: `iter(loader)` starts the input from its beginning: worker processes are forked or
+    spawned, shuffling draws a new order, buffers are filled again. `next` takes one batch of what
+    they prepare, and the rest is thrown away with the workers.
+    Changes: The loop takes batches pass after pass over the data. Each sample then comes once in a
+    pass; before, each batch was drawn from all of the data anew.
+    When not: When each batch has to be drawn from all of the data: give the loader a
     `RandomSampler(replacement=True)` and open it once.
     """
 
     framework = "any"
-    category = "input"
     equivalence = Equivalence.SEMANTICS
     usual = 2.0
 

@@ -66,6 +66,8 @@ ahead leaves the order alone."""
 def cores_said(evidence: Evidence) -> str:
     """Say how many cores there are: "8 cores are there", for several ranks how many each."""
     several, have = ranks(evidence), cores(evidence)
+    if not evidence.machine.cores:
+        return "how many cores there are is not known"
     # Of a quota below one core, the part that there is.
     said = "1 core is" if have == 1 else f"{have or evidence.machine.cores:g} cores are"
     return f"{said} there for {several} training processes" if several > 1 else f"{said} there"
@@ -115,6 +117,8 @@ def most_workers(evidence: Evidence) -> int:
     `MOST_WAITING`, and no more than the step needs.
     """
     width = cores_per_rank(evidence)
+    if not evidence.machine.cores:  # a trace does not say
+        return max(SWEEP)
     try:
         room = WAITING * evidence.machine.cores / ranks(evidence) / maker_share(evidence)
         useful = min(int(room), MOST_WAITING, 2 * workers_needed(evidence))
@@ -201,25 +205,19 @@ def _other_number(
 class TorchWorkers(Fix):
     """Make the batches in worker processes.
 
-    ## Why it is slow
-    With `num_workers=0` the training process makes each batch itself, on one core, and computes
-    nothing meanwhile. With too few workers it waits for them.
-
-    ## What changes
-    `num_workers` processes make batches while the model computes, in the same order; random
-    augmentation draws other numbers, as each worker has its own seed. How many are best, trials
-    tell: too many take cores from the training. More than cores are tried only where those that
-    make batches leave the cores idle.
-
-    ## When not to
+    Why slow: With `num_workers=0` the training process makes each batch itself, on one core, and
+    computes nothing meanwhile. With too few workers it waits for them.
+    Changes: `num_workers` processes make batches while the model computes, in the same order;
+    random augmentation draws other numbers, as each worker has its own seed. How many are best,
+    trials tell: too many take cores from the training. More than cores are tried only where those
+    that make batches leave the cores idle.
+    When not:
     - When an `IterableDataset` is not sharded: every worker would deliver all of it. (Workers of
       WebDataset read shards of their own, and each counts its epoch after `with_epoch`.)
     - When the dataset holds an open file, a lock or a connection: open it in the worker.
     - When processes are spawned (Windows, macOS): the script needs `if __name__ == "__main__":`.
     """
 
-    framework = "torch"
-    category = "input"
     ahead = True
     usual = 2.0
     edit = SetArgument("num_workers", "{workers}", DATA_LOADER)
@@ -250,7 +248,7 @@ class TorchWorkers(Fix):
                 )
             )
         text = f"{named(loader)} is read {text}; {cores_said(evidence)}."
-        if max(offered) > cores_per_rank(evidence):
+        if max(offered) > cores_per_rank(evidence) > 0:
             text += (
                 f" Each process that makes them keeps {percent(min(1.0, maker_share(evidence)))} "
                 "of a core busy: it waits (for storage, a network, a lock) rather than computes, "
@@ -295,20 +293,13 @@ def __getitem__(self, index):
 class TorchTooManyWorkers(Fix):
     """Start no more workers than there are cores.
 
-    ## Why it is slow
-    More workers than cores deliver nothing more: they take the cores from each other and from the
-    training process. In a container `os.cpu_count()` counts the cores of the host.
-
-    ## What changes
-    `num_workers` becomes what the cores of each training process allow. Batches come in the
-    same order; random augmentation draws other numbers, as each worker has its own seed.
-
-    ## When not to
-    When the workers mostly wait for a disk or a network.
+    Why slow: More workers than cores deliver nothing more: they take the cores from each other and
+    from the training process. In a container `os.cpu_count()` counts the cores of the host.
+    Changes: `num_workers` becomes what the cores of each training process allow. Batches come in
+    the same order; random augmentation draws other numbers, as each worker has its own seed.
+    When not: When the workers mostly wait for a disk or a network.
     """
 
-    framework = "torch"
-    category = "input"
     ahead = True
     edit = SetArgument("num_workers", "{workers}", DATA_LOADER)
 
@@ -339,23 +330,17 @@ class TorchTooManyWorkers(Fix):
 class TorchWorkerThreads(Fix):
     """Let each worker compute on one thread.
 
-    ## Why it is slow
-    PyTorch gives its own operations one thread in a worker, unless that calls
+    Why slow: PyTorch gives its own operations one thread in a worker, unless that calls
     `torch.set_num_threads`. OpenCV, NumPy's BLAS and OpenMP know nothing of it: workers × threads
     take the cores from each other.
-
-    ## What changes
-    `OPENBLAS_NUM_THREADS=1` for the command sets NumPy's and SciPy's BLAS to one thread; PyTorch
-    keeps its own, and a number that a `worker_init_fn` sets becomes 1. OpenCV's threads are set by
-    hand, in a `worker_init_fn`. Sums in BLAS may be added up in another order.
-
-    ## When not to
+    Changes: `OPENBLAS_NUM_THREADS=1` for the command sets NumPy's and SciPy's BLAS to one thread;
+    PyTorch keeps its own, and a number that a `worker_init_fn` sets becomes 1. OpenCV's threads
+    are set by hand, in a `worker_init_fn`. Sums in BLAS may be added up in another order.
+    When not:
     - With one or two workers on many cores: there the threads do help.
     - `OMP_NUM_THREADS=1` for the whole command slows a model that trains on the CPU.
     """
 
-    framework = "torch"
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

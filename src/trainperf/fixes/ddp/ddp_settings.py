@@ -42,22 +42,15 @@ MOST_VARIANTS = 2
 class TorchDdpBucketSize(Fix):
     """Exchange gradients in buckets of another size: `bucket_cap_mb`.
 
-    ## Why it is slow
-    DDP starts an all-reduce when a bucket of 25 MiB is full. Small buckets start early and
-    overlap with the backward, but each costs a fixed time; of large ones the last overlaps
+    Why slow: DDP starts an all-reduce when a bucket of 25 MiB is full. Small buckets start early
+    and overlap with the backward, but each costs a fixed time; of large ones the last overlaps
     with nothing.
-
-    ## What changes
-    The gradients are cut into other pieces. Sums over more than two ranks may be added up
+    Changes: The gradients are cut into other pieces. Sums over more than two ranks may be added up
     in another order. Trials tell which size is best here.
-
-    ## When not to
-    When the job will run on other machines: the best size depends on the network.
+    When not: When the job will run on other machines: the best size depends on the network.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetArgument("bucket_cap_mb", "{bucket_cap_mb}", DDP)
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -108,20 +101,15 @@ def _count(much: int, size: float) -> int:
 class TorchDdpBucketView(Fix):
     """Let gradients live in DDP's buckets: `gradient_as_bucket_view=True`.
 
-    ## Why it is slow
-    DDP copies each gradient into a bucket before its all-reduce, and copies the result back
-    into `.grad` afterwards: all are read and written twice more, and kept in memory twice.
-
-    ## What changes
-    `.grad` becomes a view into the bucket, so nothing is copied. The numbers are the same.
-
-    ## When not to
+    Why slow: DDP copies each gradient into a bucket before its all-reduce, and copies the result
+    back into `.grad` afterwards: all are read and written twice more, and kept in memory twice.
+    Changes: `.grad` becomes a view into the bucket, so nothing is copied. The numbers are the
+    same.
+    When not:
     - Code that calls `detach_()` on gradients, or puts other tensors in their place.
     - Where the first steps must not differ in memory: the views are made after one.
     """
 
-    category = "sync"
-    framework = "torch"
     try_before = ("torch_ddp_no_sync",)
     edit = SetArgument("gradient_as_bucket_view", "True", DDP)
 
@@ -143,21 +131,15 @@ class TorchDdpBucketView(Fix):
 class TorchDdpStaticGraph(Fix):
     """Tell DDP that the graph stays the same: `static_graph=True`.
 
-    ## Why it is slow
-    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before each
-    backward, and exchanges a map of what was used: here the same every time.
-
-    ## What changes
-    DDP looks once, in the first step, and keeps what it found. The numbers are the same.
-
-    ## When not to
-    - When which parameters are used depends on the data, the step or random choices:
-      layers that are dropped, experts that are chosen, losses that come in later.
+    Why slow: With `find_unused_parameters=True`, DDP walks over the whole autograd graph before
+    each backward, and exchanges a map of what was used: here the same every time.
+    Changes: DDP looks once, in the first step, and keeps what it found. The numbers are the same.
+    When not:
+    - When which parameters are used depends on the data, the step or random choices: layers that
+      are dropped, experts that are chosen, losses that come in later.
     - With `no_sync()` in the first step.
     """
 
-    category = "sync"
-    framework = "torch"
     edit = SetArgument("static_graph", "True", DDP)
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -185,20 +167,13 @@ class TorchDdpStaticGraph(Fix):
 class TorchDdpUnusedParameters(Fix):
     """Let DDP stop searching for unused parameters that do not exist.
 
-    ## Why it is slow
-    With `find_unused_parameters=True`, DDP walks over the whole autograd graph before each
-    backward to find parameters that get no gradient. In this model there are none.
-
-    ## What changes
-    The setting is off, as by default. The numbers are the same.
-
-    ## When not to
-    When some steps leave parameters out: branches taken by chance or by the data, heads
+    Why slow: With `find_unused_parameters=True`, DDP walks over the whole autograd graph before
+    each backward to find parameters that get no gradient. In this model there are none.
+    Changes: The setting is off, as by default. The numbers are the same.
+    When not: When some steps leave parameters out: branches taken by chance or by the data, heads
     of tasks that come later. DDP then stops with an error that says so.
     """
 
-    category = "sync"
-    framework = "torch"
     edit = SetArgument("find_unused_parameters", "False", DDP)
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -231,24 +206,18 @@ HOOK_OF = {
 class TorchDdpCompress(Fix):
     """Exchange gradients in 16 bits: a compression hook of DDP.
 
-    ## Why it is slow
-    Gradients in float32 take four bytes per weight, and each step sends all of them
-    over the network, the bus or the loopback.
-
-    ## What changes
-    DDP rounds each bucket to 16 bits before its all-reduce and widens the result. About 3
-    decimal digits of a gradient are left in bfloat16 (NCCL), 4 in float16 (gloo), whose
-    numbers end at 65,504. Weights and updates stay float32.
-
-    ## When not to
+    Why slow: Gradients in float32 take four bytes per weight, and each step sends all of them over
+    the network, the bus or the loopback.
+    Changes: DDP rounds each bucket to 16 bits before its all-reduce and widens the result. About 3
+    decimal digits of a gradient are left in bfloat16 (NCCL), 4 in float16 (gloo), whose numbers
+    end at 65,504. Weights and updates stay float32.
+    When not:
     - Training that is sensitive to small gradients: compare the loss over an epoch.
     - float16 with gradients above 65,504, for example of a scaled loss: they overflow.
     - Where the processor, not the link, is what the exchange waits for.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     try_before = ("torch_ddp_no_sync",)
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -20,9 +20,8 @@ from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import stored
-from trainperf.source.loops import iterated
 from trainperf.source.scopes import Loop
-from trainperf.source.statements import dotted, parameters
+from trainperf.source.statements import called, dotted, parameters
 
 WHOLE = ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 """Samplers of PyTorch that know nothing of ranks."""
@@ -54,23 +53,16 @@ _SHUFFLE = 2
 class TorchUnevenShards(Fix):
     """Give every rank the same number of batches.
 
-    ## Why it is slow
-    A rank whose shard is shorter is done first. The others then wait for its part of the
-    next exchange: the training hangs, fails with a time-out, or under `Join` goes on
-    with fewer ranks.
-
-    ## What changes
-    `DistributedSampler` cuts the data into equal parts: with `drop_last=True` by leaving
+    Why slow: A rank whose shard is shorter is done first. The others then wait for its part of the
+    next exchange: the training hangs, fails with a time-out, or under `Join` goes on with fewer
+    ranks.
+    Changes: `DistributedSampler` cuts the data into equal parts: with `drop_last=True` by leaving
     out the few samples that are over, without it by repeating some.
-
-    ## When not to
-    When every sample must be seen exactly once: keep the shards and train under `Join`.
+    When not: When every sample must be seen exactly once: keep the shards and train under `Join`.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "which samples are left out or read twice is a choice"
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find ranks of a job that exchanges gradients with fewer steps than others."""
@@ -103,23 +95,17 @@ class TorchUnevenShards(Fix):
 class TorchUnshardedData(Fix):
     """Let each rank read its own part of the data: `DistributedSampler`.
 
-    ## Why it is slow
-    A `DataLoader` with PyTorch's usual samplers goes through the whole dataset in every
+    Why slow: A `DataLoader` with PyTorch's usual samplers goes through the whole dataset in every
     rank: with N ranks each sample is seen N times in an epoch.
-
-    ## What changes
-    `DistributedSampler` gives each rank every N-th sample: an epoch is one pass over the
+    Changes: `DistributedSampler` gives each rank every N-th sample: an epoch is one pass over the
     data again. `set_epoch` changes the order between epochs.
-
-    ## When not to
+    When not:
     - When each rank's dataset is its own part already.
     - When epochs are meant to be N passes: shorten the schedule along with the epoch.
     - Evaluation that adds up over all samples: the last ones are repeated to make parts equal.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a loader of a job of several ranks whose sampler knows nothing of them."""
@@ -192,6 +178,14 @@ def shard(script: Script, site: Site, loop_site: Site | None) -> None:
     script.set_keyword(site, "sampler", sampler, position=3)
 
 
+def _iterated(loop: Loop) -> str:
+    """Return the name of what a loop takes its turns from, out of `enumerate` and its like."""
+    given = loop.iter if not isinstance(loop, ast.While) else None
+    while isinstance(given, ast.Call) and called(given) in ("enumerate", "tqdm", "iter", "track"):
+        given = given.args[0] if given.args else None
+    return dotted(given) if given is not None else ""
+
+
 def _epochs(script: Script, site: Site) -> tuple[ast.For, str]:
     """Find the loop over epochs around the one over batches, and the loader by its name there.
 
@@ -200,7 +194,7 @@ def _epochs(script: Script, site: Site) -> tuple[ast.For, str]:
     """
     refuse_if_named(script, site.file, "set_epoch")
     batches = innermost_loop(script, site)
-    loader = next((dotted(each) for each in iterated(batches)), "")
+    loader = _iterated(batches)
     if not loader:
         raise CannotRewrite("the loader has no name where its batches are taken")
     module = script.source(site.file).module

@@ -37,23 +37,17 @@ _READS_GRADIENTS = ("clip_grad_norm_", "clip_grad_value_", "unscale_", "get_tota
 class TorchDdpNoSync(Fix):
     """Exchange gradients once per update: `no_sync()` in all micro-steps but the last.
 
-    ## Why it is slow
-    A loop that adds up the gradients of several batches needs their sum over all ranks only
-    before the update. DDP does not know that, and exchanges them after each backward.
-
-    ## What changes
-    Forward and backward of all batches but the last of an update run under
-    `model.no_sync()`. The ranks then add up first and exchange the sum: the same
-    gradients, rounded in another order.
-
-    ## When not to
+    Why slow: A loop that adds up the gradients of several batches needs their sum over all ranks
+    only before the update. DDP does not know that, and exchanges them after each backward.
+    Changes: Forward and backward of all batches but the last of an update run under
+    `model.no_sync()`. The ranks then add up first and exchange the sum: the same gradients,
+    rounded in another order.
+    When not:
     - When something reads gradients after each batch: clipping, logging their norm.
     - With FSDP, `no_sync()` keeps whole gradients in memory.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a DDP model that exchanges more than once per update."""

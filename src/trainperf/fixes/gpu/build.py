@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Unpriced
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.model import Evidence
 
 
-class GpuBuild(EnvironmentFix):
+class GpuBuild(Fix):
     """Install the build of the framework that fits the driver and the GPU, and let it start.
 
-    ## Why it is slow
-    A build without CUDA, or one for a newer CUDA than the driver supports, computes on the CPU
-    while the GPU stands idle; so does one whose CUDA does not start, or from which the GPU is
-    hidden. A build without machine code for the GPU has the driver compile it at the first start,
-    for minutes.
-
-    ## What changes
-    Another build of the same release, or a newer driver. Rounding differs from the CPU.
-
-    ## When not to
-    Where the CPU is used on purpose, as the model is small or the GPU is another job's.
+    Why slow: A build without CUDA, or one for a newer CUDA than the driver supports, computes on
+    the CPU while the GPU stands idle; so does one whose CUDA does not start, or from which the GPU
+    is hidden.
+    Changes: Another build of the same release, or a newer driver. Rounding differs from the CPU.
+    When not: Where the CPU is used on purpose, as the model is small or the GPU is another job's.
     """
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find a build that leaves the GPU idle, or has no machine code for it."""
+        """Find a build that leaves the GPU idle."""
         framework, gpus = evidence.framework, evidence.machine.gpus
-        if evidence.device.kind == "GPU":
-            return _compiled_at_start(evidence)
         torch = framework.name == "torch"
-        found = (_why_torch if torch else _why_tensorflow)(evidence) if gpus else None
+        idle = gpus and evidence.device.kind != "GPU"
+        found = (_why_torch if torch else _why_tensorflow)(evidence) if idle else None
         if found is None:
             return None
         name, (why, advice) = "PyTorch" if torch else "TensorFlow", found
@@ -54,7 +47,8 @@ def _why_torch(evidence: Evidence) -> tuple[str, str] | None:
     framework, driver_cuda = evidence.framework, evidence.machine.driver_cuda
     # A driver runs programs of its own CUDA major version and of older ones ("CUDA
     # Compatibility" in NVIDIA's documentation).
-    cuda = _recorded_build(evidence).get("cuda")
+    build = evidence.facts.get("gpu_build")
+    cuda = build.get("cuda") if isinstance(build, dict) else None
     needs, offers = version(cuda), version(driver_cuda)
     if framework.built_with_cuda is False:
         return (
@@ -93,32 +87,6 @@ def _why_tensorflow(evidence: Evidence) -> tuple[str, str] | None:
         "Its CUDA libraries are missing, or the script hides the GPU (set_visible_devices).",
         "Install the CUDA libraries of this TensorFlow, and look at what trainperf doctor says.",
     )
-
-
-def _recorded_build(evidence: Evidence) -> dict[str, Any]:
-    build = evidence.facts.get("gpu_build")
-    return build if isinstance(build, dict) else {}
-
-
-def _compiled_at_start(evidence: Evidence) -> Cause | None:
-    """A note on code that the driver compiles when the program starts."""
-    capabilities = _recorded_build(evidence).get("capabilities") or []
-    for gpu in evidence.device.used:
-        if fit(capabilities, gpu.compute_capability) != "compiled on the spot":
-            continue
-        name = "PyTorch" if evidence.framework.name == "torch" else "TensorFlow"
-        return Cause(
-            title=f"This {name} has no machine code for {gpu.name}",
-            text=f"{name} {evidence.framework.version} was built for {', '.join(capabilities)}; "
-            f"the GPU has compute capability {gpu.compute_capability}. The driver compiles the "
-            "code at the first start, which can take minutes.",
-            saves=Unpriced("none: it costs the first start, not a step"),
-            advice="Keep the driver's cache between runs, or install a newer release.",
-            snippet="export CUDA_CACHE_PATH=$HOME/.nv/ComputeCache\n"
-            "export CUDA_CACHE_MAXSIZE=4294967296",
-            category="practice",  # the GPU is used: it is no repair
-        )
-    return None
 
 
 Fit = Literal["native", "compiled on the spot", "none", "unknown"]

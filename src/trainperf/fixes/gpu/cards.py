@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common._environment import EnvironmentFix
+from trainperf.fixes import Fix
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import step_seconds
-from trainperf.fixes.common.words import GIB, percent
+from trainperf.fixes.common.words import percent
 from trainperf.model import Evidence, Gpu
 from trainperf.recording.machine.machine import APPLICATION_CLOCKS
 
@@ -68,22 +68,17 @@ The power cap is not among them: a GPU that works as hard as its board permits r
 """
 
 
-class GpuThrottled(EnvironmentFix):
+class GpuThrottled(Fix):
     """Let the GPU run at its full clock: cool it, give it power, set its clocks.
 
-    ## Why it is slow
-    A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect itself:
-    every kernel takes longer by as much. On some machines the application clocks, which a GPU aims
-    at under load, are set far below what the card can do. The driver tells the reason.
-
-    ## What changes
-    Nothing in the script: the machine is repaired, or another one taken. On a cloud machine, stop
-    the instance and start it again: it comes up elsewhere. `nvidia-smi -ac` sets the clocks, as
-    root, until the driver is loaded anew.
-
-    ## When not to
-    A GPU at its power cap is well: it works as hard as its board permits. Clocks may be set on
-    purpose, for even times or to save power.
+    Why slow: A GPU that gets too hot, or whose power supply gives out, lowers its clock to protect
+    itself: every kernel takes longer by as much. On some machines the application clocks, which a
+    GPU aims at under load, are set far below what the card can do. The driver tells the reason.
+    Changes: Nothing in the script: the machine is repaired, or another one taken. On a cloud
+    machine, stop the instance and start it again: it comes up elsewhere. `nvidia-smi -ac` sets the
+    clocks, as root, until the driver is loaded anew.
+    When not: A GPU at its power cap is well: it works as hard as its board permits. Clocks may be
+    set on purpose, for even times or to save power.
     """
 
     counted = True
@@ -127,18 +122,14 @@ LEAST_BUSY = 0.05
 """Share of the time from which others keep a GPU busy; below, they only hold memory."""
 
 
-class GpuShared(EnvironmentFix):
+class GpuShared(Fix):
     """Leave the GPU to this run alone.
 
-    ## Why it is slow
-    Another process computes on the same GPU. The two take turns, and each waits for the other's
-    kernels.
-
-    ## What changes
-    The other process is ended, or one of the two goes to another GPU (`CUDA_VISIBLE_DEVICES`).
-
-    ## When not to
-    Where the GPU is shared on purpose, and both jobs together are what counts.
+    Why slow: Another process computes on the same GPU. The two take turns, and each waits for the
+    other's kernels.
+    Changes: The other process is ended, or one of the two goes to another GPU
+    (`CUDA_VISIBLE_DEVICES`).
+    When not: Where the GPU is shared on purpose, and both jobs together are what counts.
     """
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -169,116 +160,3 @@ class GpuShared(EnvironmentFix):
             "--query-compute-apps=pid,process_name,used_memory --format=csv\n"
             "# another GPU, if there is one\nexport CUDA_VISIBLE_DEVICES=1",
         )
-
-
-class GpuMig(EnvironmentFix):
-    """Train on the whole GPU rather than on a slice of it.
-
-    ## Why it is slow
-    A GPU in MIG mode (multi-instance GPU) is divided into slices, and a program has one of them:
-    a part of the SMs, of the memory and of its bandwidth.
-
-    ## What changes
-    A larger slice, or MIG mode off (`nvidia-smi -mig 0`, as root, while nothing runs).
-
-    ## When not to
-    Where the GPU is divided among several jobs on purpose, and the slice is large enough.
-    """
-
-    category = "practice"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a card in MIG mode that the run computes on."""
-        part = next((gpu for gpu in evidence.device.used if gpu.mig), None)
-        if part is None:
-            return None
-        whole = next((gpu for gpu in evidence.machine.gpus if gpu.index == part.index), None)
-        total, memory = None if whole is None else whole.memory_total, part.memory_total
-        size = ""  # nothing where CUDA tells the card's memory for the slice's
-        if memory and (whole is None or (total and memory < total)):
-            of = f" of {total / GIB:.1f}" if total else ""
-            size = f" That of this run has {memory / GIB:.1f}{of} GiB of memory."
-        which = "" if whole is None else f" -i {whole.index}"
-        return Cause(
-            title=f"{part.name if whole is None else named(whole)} is divided, and this run has "
-            "a slice of it",
-            text=f"MIG mode is on: a program gets one slice of the card.{size}",
-            saves=Unpriced("not measured: what the whole card gives is not known"),
-            snippet=f"nvidia-smi -L\n# with nothing running on it\nsudo nvidia-smi{which} -mig 0",
-        )
-
-
-LANE = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""Bytes per second of one PCIe lane, one way, by generation.
-
-2.5 and 5 GT/s at 8 of 10 bits; 8, 16 and 32 GT/s at 128 of 130 bits; 64 GT/s in flits of
-242 of 256 bytes (PCI Express Base Specification).
-"""
-
-LOADED = 20.0
-"""Utilisation in percent from which the link must have been woken up; our choice."""
-
-
-class GpuPcie(EnvironmentFix):
-    """Give the GPU a PCIe link of its full width and speed.
-
-    ## Why it is slow
-    Batches go to the GPU over PCIe. A card in a slot with fewer lanes, on a riser that fails, or
-    with a worn contact, runs with a link of half or a quarter of the rate.
-
-    ## What changes
-    Nothing in the script: the card goes into another slot, or the machine is changed.
-
-    ## When not to
-    Where little is copied. An idle card lowers the speed of its link by itself; only a loaded one
-    is judged.
-    """
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a link below the card's own that copies keep busy; all GPUs of the run count."""
-        cards = {gpu.index: gpu for gpu in gpus_of_run(evidence)}
-        links = [
-            link
-            for use in evidence.phase("real").gpu
-            if (gpu := cards.get(use.get("index", -1))) and (link := _narrow(gpu, use))
-        ]
-        if not links:
-            return None
-        share, busy, gpu, text = max(links, key=lambda link: link[0])
-        return Cause(
-            title=f"{named(gpu)} has a PCIe link below its own",
-            text=f"Under load its link was {text}. Copies kept it busy for {percent(busy)} of the "
-            "time at least.",
-            saves=Saving(
-                "the same copies at the full rate of the card's link",
-                evidence.times.real * share,
-                of="all",
-            ),
-            advice="Look at the slot, the riser and the BIOS; on a cloud machine, stop and start "
-            "the instance.",
-            snippet=f"nvidia-smi -i {gpu.index} -q -d PCIE\n"
-            "sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",
-        )
-
-
-def _narrow(gpu: Gpu, use: dict[str, Any]) -> tuple[float, float, Gpu, str] | None:
-    """The share of the time a full link saves, how busy it was, the card, and both links."""
-    generation, width = use.get("pcie_generation"), use.get("pcie_width")
-    rates = [use.get("pcie_rx_bytes_s") or 0.0, use.get("pcie_tx_bytes_s") or 0.0]
-    now, full = _rate(generation, width), _rate(gpu.pcie_generation, gpu.pcie_width)
-    loaded = (use.get("utilization_percent") or 0.0) >= LOADED
-    if not loaded or use.get("samples", 0) < LEAST_SAMPLES:
-        return None
-    if now is None or full is None or now >= full:
-        return None
-    busy = min(1.0, max(rates) / now)
-    text = (
-        f"PCIe {generation} x{width} ({now / 1e9:.1f} GB/s), that of the card is PCIe "
-        f"{gpu.pcie_generation} x{gpu.pcie_width} ({full / 1e9:.1f} GB/s)"
-    )
-    return busy * (1 - now / full), busy, gpu, text
-
-
-def _rate(generation: int | None, width: int | None) -> float | None:
-    lane = None if generation is None else LANE.get(generation)
-    return None if lane is None or not width else lane * width

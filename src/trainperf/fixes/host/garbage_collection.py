@@ -12,7 +12,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import Collections, Evidence, Finding, Site, is_taken
+from trainperf.model import Collections, Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.statements import Function
 
@@ -38,21 +38,17 @@ LONGEST_SLICE_S = 8.0
 class GarbageCollection(Fix):
     """Keep garbage collections from going through data that stays: `gc.freeze()`.
 
-    ## Why it is slow
-    After so many new containers Python goes through all objects that may be part of a cycle, with
-    all threads stopped. Samples kept as millions of dictionaries, lists and tuples are gone
-    through again and again, though none of them is ever garbage.
-
-    ## What changes
-    `gc.freeze()` ahead of the loop sets aside what is there by then; what is made later is
-    collected as before. Numbers and order stay the same.
-
-    ## When not to
-    When cycles that are there by then become garbage later and hold much memory: it is kept.
+    Why slow: After so many new containers Python goes through all objects that may be part of a
+    cycle, with all threads stopped. Samples kept as millions of dictionaries, lists and tuples are
+    gone through again and again, though none of them is ever garbage.
+    Changes: `gc.freeze()` ahead of the loop sets aside what is there by then; what is made later
+    is collected as before. Numbers and order stay the same.
+    When not: When cycles that are there by then become garbage later and hold much memory: it is
+    kept.
     """
 
+    equivalence = Equivalence.EXACT
     category = "host"
-    framework = "any"
     counted = True
     usual = 1.2
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import gpu_may_be_full
 from trainperf.fixes.common.words import GIB, percent
 from trainperf.model import ContainerUse, Evidence
@@ -18,20 +18,15 @@ OFTEN = 0.05
 THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 
 
-class CpuQuota(EnvironmentFix):
+class CpuQuota(Fix):
     """Give the container more CPU time, or size threads and workers for what it has.
 
-    ## Why it is slow
-    A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over all
-    threads. When it is used up, every thread stands still until the next period. Pools are sized
-    by the cores that can be seen, so they use it up early, and all wait.
-
-    ## What changes
-    The container is started with a higher quota; or thread pools and loader workers are set to
-    the quota, which takes the stops away but adds no CPU time.
-
-    ## When not to
-    Where the other cores are promised to other jobs: then only the sizes help.
+    Why slow: A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over
+    all threads. When it is used up, every thread stands still until the next period. Pools are
+    sized by the cores that can be seen, so they use it up early, and all wait.
+    Changes: The container is started with a higher quota; or thread pools and loader workers are
+    set to the quota, which takes the stops away but adds no CPU time.
+    When not: Where the other cores are promised to other jobs: then only the sizes help.
     """
 
     concerns = "quota"
@@ -88,19 +83,14 @@ def _while_training(evidence: Evidence) -> float | None:
         return None
 
 
-class MemoryPressure(EnvironmentFix):
+class MemoryPressure(Fix):
     """Keep less in memory: fewer workers, a smaller shuffle buffer or cache.
 
-    ## Why it is slow
-    Near the limit of the container or the machine the kernel takes pages away that are needed
-    again: it reads files anew, and swaps, and threads wait. At the limit it ends a process.
-
-    ## What changes
-    Fewer or smaller things are held: loader workers (each has its copy), `prefetch`, `cache()`,
-    `shuffle` buffers, of which a smaller one mixes samples less.
-
-    ## When not to
-    Where the container can simply have more memory (`--memory`).
+    Why slow: Near the limit of the container or the machine the kernel takes pages away that are
+    needed again: it reads files anew, and swaps, and threads wait. At the limit it ends a process.
+    Changes: Fewer or smaller things are held: loader workers (each has its copy), `prefetch`,
+    `cache()`, `shuffle` buffers, of which a smaller one mixes samples less.
+    When not: Where the container can simply have more memory (`--memory`).
     """
 
     category = "memory"

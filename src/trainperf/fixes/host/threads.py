@@ -7,7 +7,6 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common._environment import EnvironmentFix
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, if_measured, ms
@@ -28,20 +27,15 @@ FAR_ABOVE = 1.5
 """Threads per core from which they take the cores from each other; our choice."""
 
 
-class OmpThreads(EnvironmentFix):
+class OmpThreads(Fix):
     """Compute with a thread for each core that the process may use.
 
-    ## Why it is slow
-    On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which launchers
-    and images set, leaves all cores but one idle. A pool sized by the cores of the machine, where
-    a quota allows few, has its threads wait for each other.
-
-    ## What changes
-    A variable of the environment. Sums are added up in another order: losses may differ by
-    rounding.
-
-    ## When not to
-    Where loader workers or other trainings need the cores.
+    Why slow: On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which
+    launchers and images set, leaves all cores but one idle. A pool sized by the cores of the
+    machine, where a quota allows few, has its threads wait for each other.
+    Changes: A variable of the environment. Sums are added up in another order: losses may differ
+    by rounding.
+    When not: Where loader workers or other trainings need the cores.
     """
 
     edit = SetVariable({"{variable}": "{threads}"})
@@ -91,15 +85,11 @@ class OmpThreads(EnvironmentFix):
 class TorchSetThreads(Fix):
     """Give `torch.set_num_threads` no more threads than there are cores.
 
-    ## Why it is slow
-    Each operation on the CPU is cut into as many pieces as there are threads, and waits for the
-    last of them. Of more threads than cores some wait for a turn, each time.
-
-    ## What changes
-    The number in the call. Sums are added up in another order: losses may differ by rounding.
-
-    ## When not to
-    Where the call is for another machine, with more cores.
+    Why slow: Each operation on the CPU is cut into as many pieces as there are threads, and waits
+    for the last of them. Of more threads than cores some wait for a turn, each time.
+    Changes: The number in the call. Sums are added up in another order: losses may differ by
+    rounding.
+    When not: Where the call is for another machine, with more cores.
     """
 
     category = "host"
@@ -204,20 +194,14 @@ def _by_quota(evidence: Evidence) -> bool:
 class TfIntraOpThreads(Fix):
     """Let TensorFlow's operations use all cores.
 
-    ## Why it is slow
-    On the CPU TensorFlow spreads a large operation over the threads of one pool. With
+    Why slow: On the CPU TensorFlow spreads a large operation over the threads of one pool. With
     `TF_NUM_INTRAOP_THREADS` below the cores, some stand idle while a step computes.
-
-    ## What changes
-    A variable of the environment. Sums are added up in another order: losses may differ by
-    rounding.
-
-    ## When not to
-    When the limit is there on purpose, as several trainings share the machine.
+    Changes: A variable of the environment. Sums are added up in another order: losses may differ
+    by rounding.
+    When not: When the limit is there on purpose, as several trainings share the machine.
     """
 
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
+    framework = "tensorflow"
     edit = SetVariable({INTRA_OP: "{cores}"})
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -47,27 +47,21 @@ trick", 2014; Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradie
 class BatchSize(Fix):
     """Try a larger batch.
 
-    ## Why it is slow
-    Each step has a cost that does not depend on the batch: starting the kernels, updating the
-    weights, the framework's own work. A small batch pays it often, and leaves most of a GPU's
-    units without work.
-
-    ## What changes
-    Twice the batch takes less than twice the time, but there are half as many updates in an
-    epoch: the course of training changes. In Keras, a `steps_per_epoch` that does not follow is
+    Why slow: Each step has a cost that does not depend on the batch: starting the kernels,
+    updating the weights, the framework's own work. A small batch pays it often, and leaves most of
+    a GPU's units without work.
+    Changes: Twice the batch takes less than twice the time, but there are half as many updates in
+    an epoch: the course of training changes. In Keras, a `steps_per_epoch` that does not follow is
     divided along.
-
-    ## When not to
-    Adjust the learning rate (usually with the batch for SGD, with its square root for Adam), and
-    compare the accuracy, not only the speed: very large batches can generalise worse. More memory
-    is needed.
+    When not: Adjust the learning rate (usually with the batch for SGD, with its square root for
+    Adam), and compare the accuracy, not only the speed: very large batches can generalise worse.
+    More memory is needed.
     """
 
     category = "model"
     usual = 1.5
     probed_by = "double_batch"
     equivalence = Equivalence.SEMANTICS
-    framework = "any"
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether it ran so large a batch; what comes once a step is then half as often."""

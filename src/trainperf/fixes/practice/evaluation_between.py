@@ -49,24 +49,17 @@ STEERS = re.compile(r"opt|sched|scaler|lr", re.IGNORECASE)
 class EvaluationBetween(Fix):
     """Evaluate less often, or on less data.
 
-    ## Why it is slow
-    While a model is evaluated it does not train. An evaluation every few steps, or of as much
-    data as was trained on since the last, takes as long as the training itself or longer.
-
-    ## What changes
-    Every fifth evaluation is left, by a condition in the loop over epochs or a longer interval,
-    in Keras `fit(..., validation_freq=5)`. Its curve has fewer points; the training stays as it
-    is.
-
-    ## When not to
-    Early stopping, schedules and the choice of the best checkpoint need it often enough; so do
-    short trial runs, whose purpose is the curve.
+    Why slow: While a model is evaluated it does not train. An evaluation every few steps, or of as
+    much data as was trained on since the last, takes as long as the training itself or longer.
+    Changes: Every fifth evaluation is left, by a condition in the loop over epochs or a longer
+    interval, in Keras `fit(..., validation_freq=5)`. Its curve has fewer points; the training
+    stays as it is.
+    When not: Early stopping, schedules and the choice of the best checkpoint need it often enough;
+    so do short trial runs, whose purpose is the curve.
     """
 
-    category = "host"
     concerns = "outside"
     equivalence = Equivalence.SEMANTICS
-    framework = "any"
     counted = True
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -291,18 +284,15 @@ MANY_EPOCHS = 20
 class EarlyStopping(Fix):
     """Stop when validation no longer improves, with `EarlyStopping`.
 
-    ## Why it is slow
-    No step is slow, but there may be more of them than needed: a fixed number of epochs runs to
-    its end even if the best one came long before.
-
-    ## What changes
-    Training ends after `patience` epochs without improvement and goes back to the best weights.
-
-    ## When not to
-    With learning-rate schedules made for a number of epochs, with noisy validation (a small
-    `patience` stops too soon), and in comparisons that need the same number of epochs.
+    Why slow: No step is slow, but there may be more of them than needed: a fixed number of epochs
+    runs to its end even if the best one came long before.
+    Changes: Training ends after `patience` epochs without improvement and goes back to the best
+    weights.
+    When not: With learning-rate schedules made for a number of epochs, with noisy validation (a
+    small `patience` stops too soon), and in comparisons that need the same number of epochs.
     """
 
+    framework = "tensorflow"
     category = "practice"
     equivalence = Equivalence.SEMANTICS
     without_edit = "what is watched, and how long, is the experimenter's to say"

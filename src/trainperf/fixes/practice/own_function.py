@@ -44,22 +44,15 @@ BASIS = "all of it, by samples of the stack"
 class OwnFunction(Fix):
     """Replace the function of your own that takes the step.
 
-    ## Why it is slow
-    Python runs one operation at a time. A loop over hundreds of tensors, over the steps of a
-    sequence or over the elements of a batch costs microseconds for each turn, however small its
-    tensors are; work on the host keeps the device waiting.
-
-    ## What changes
-    The library's own call does the same in one go: for all tensors, the whole sequence, the
-    whole batch. Sums may be rounded in another order.
-
-    ## When not to
-    When what it computes is not what the library's call computes: compare the losses of a few
-    steps first. Code that is run once in a while costs nothing on the whole.
+    Why slow: Python runs one operation at a time. A loop over hundreds of tensors, over the steps
+    of a sequence or over the elements of a batch costs microseconds for each turn, however small
+    its tensors are; work on the host keeps the device waiting.
+    Changes: The library's own call does the same in one go: for all tensors, the whole sequence,
+    the whole batch. Sums may be rounded in another order.
+    When not: When what it computes is not what the library's call computes: compare the losses of
+    a few steps first. Code that is run once in a while costs nothing on the whole.
     """
 
-    framework = "any"
-    category = "host"
     concerns = "own work"
     equivalence = Equivalence.NUMERICS
     without_edit = "another algorithm, or a library's own function, has to be chosen"

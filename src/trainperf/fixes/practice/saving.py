@@ -44,22 +44,18 @@ def save_beside(state, path, writer=ThreadPoolExecutor(1), pending=[]):
 class TorchSaveBeside(Fix):
     """Write checkpoints less often, or in a thread beside the training.
 
-    ## Why it is slow
-    `torch.save`, or `torch.distributed.checkpoint.save`, packs and writes all weights and moments
-    while the training waits.
-
-    ## What changes
-    Both ways are tried. Every fifth checkpoint is written; or the state is copied in memory, and a
-    thread writes the copy (of shards, `async_save` does so): a file is whole a moment later, and a
-    crash may lose the last one. The training is the same.
-
-    ## When not to
+    Why slow: `torch.save`, or `torch.distributed.checkpoint.save`, packs and writes all weights
+    and moments while the training waits.
+    Changes: Both ways are tried. Every fifth checkpoint is written; or the state is copied in
+    memory, and a thread writes the copy (of shards, `async_save` does so): a file is whole a
+    moment later, and a crash may lose the last one. The training is the same.
+    When not:
     - Where memory has no room for another copy of the state.
     - Where the file is read or copied right after.
-    - `async_save` of several ranks needs a backend for the CPU: `init_process_group("cpu:gloo,…")`.
+    - `async_save` of several ranks needs a backend for the CPU:
+      `init_process_group("cpu:gloo,…")`.
     """
 
-    category = "host"
     equivalence = Equivalence.SEMANTICS
     framework = "torch"
     concerns = "outside"

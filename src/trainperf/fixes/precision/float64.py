@@ -37,21 +37,17 @@ LARGEST_RATIO = 2.0
 class Float64Input(Fix):
     """Use float32 in place of float64.
 
-    ## Why it is slow
-    NumPy computes in float64 unless told otherwise: batches then have twice the bytes to be
-    built, copied and cast. A model that computes in float64 itself (`set_floatx("float64")`)
+    Why slow: NumPy computes in float64 unless told otherwise: batches then have twice the bytes to
+    be built, copied and cast. A model that computes in float64 itself (`set_floatx("float64")`)
     runs at half the speed on a CPU and far below on most GPUs.
-
-    ## What changes
-    Half the bytes. Keras layers cast their input to float32 in any case, so for the
-    input only rounding on the way can differ.
-
-    ## When not to
+    Changes: Half the bytes. Keras layers cast their input to float32 in any case, so for the input
+    only rounding on the way can differ.
+    When not:
     - Data that needs more than seven digits (timestamps, identifiers) before it is scaled.
     - Scientific models that were found to need float64.
     """
 
-    category = "model"
+    framework = "tensorflow"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -128,24 +124,18 @@ PLACES = 3
 class TorchFloat64(Fix):
     """Use float32 in place of float64 in batches and weights.
 
-    ## Why it is slow
-    NumPy computes in float64 unless told otherwise, and `torch.from_numpy` keeps that: batches
-    have twice the bytes to be collated, copied and cast. A model made `.double()` runs at half
-    the speed on a CPU, and far below on most GPUs.
-
-    ## What changes
-    Half the bytes. Where the loop casts the batch to float32 in any case, only rounding
-    on the way can differ; a float64 model gets results of seven digits. The edit is one of
-    the model's and the loop's files; batches alone take a look at how they are made.
-
-    ## When not to
+    Why slow: NumPy computes in float64 unless told otherwise, and `torch.from_numpy` keeps that:
+    batches have twice the bytes to be collated, copied and cast. A model made `.double()` runs at
+    half the speed on a CPU, and far below on most GPUs.
+    Changes: Half the bytes. Where the loop casts the batch to float32 in any case, only rounding
+    on the way can differ; a float64 model gets results of seven digits. The edit is one of the
+    model's and the loop's files; batches alone take a look at how they are made.
+    When not:
     - Data that needs more than seven digits (timestamps, identifiers) before it is scaled.
     - Scientific models that were found to need float64.
     """
 
-    category = "model"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find models that compute in float64, and batches of it that are large."""

@@ -37,23 +37,18 @@ USES_TENSOR_CORES = ("Dense", "Conv", "LSTM", "GRU", "RNN", "Attention")
 class KerasMixedPrecision(Fix):
     """Compute in 16 bits where it is safe, with Keras's mixed precision.
 
-    ## Why it is slow
-    The tensor cores of a GPU multiply 16-bit numbers two to eight times as fast as 32-bit
-    ones, and 16-bit activations take half the memory traffic. CPUs with bfloat16 instructions
-    gain as well.
-
-    ## What changes
-    Layers compute in bfloat16 (float16 before Ampere) and keep their weights in float32.
-    Losses differ by rounding, a few parts in a thousand. `fit` scales the loss by itself
-    where float16 needs it; a loop of one's own must (`LossScaleOptimizer`).
-
-    ## When not to
+    Why slow: The tensor cores of a GPU multiply 16-bit numbers two to eight times as fast as
+    32-bit ones, and 16-bit activations take half the memory traffic. CPUs with bfloat16
+    instructions gain as well.
+    Changes: Layers compute in bfloat16 (float16 before Ampere) and keep their weights in float32.
+    Losses differ by rounding, a few parts in a thousand. `fit` scales the loss by itself where
+    float16 needs it; a loop of one's own must (`LossScaleOptimizer`).
+    When not:
     - The policy must be set before layers are built.
     - Give the last layer `dtype="float32"`, so that softmax and loss keep their precision.
     - Small layers, or sizes that are no multiple of 8, gain little.
     """
 
-    category = "model"
     framework = "keras"
     usual = 1.5
     rarely_all = True
@@ -109,25 +104,19 @@ class KerasMixedPrecision(Fix):
 class TorchMatmulPrecision(Fix):
     """Multiply float32 matrices in TF32: `torch.set_float32_matmul_precision("high")`.
 
-    ## Why it is slow
-    From Ampere on, tensor cores take float32 numbers with a shorter fraction (TF32), many
-    times as fast as the other cores take whole ones. PyTorch uses that for convolutions,
-    but by default ("highest") not for matrix products.
-
-    ## What changes
-    Matrix products round their factors to 10 bits of fraction instead of 23, and sum in
+    Why slow: From Ampere on, tensor cores take float32 numbers with a shorter fraction (TF32),
+    many times as fast as the other cores take whole ones. PyTorch uses that for convolutions, but
+    by default ("highest") not for matrix products.
+    Changes: Matrix products round their factors to 10 bits of fraction instead of 23, and sum in
     float32. Weights and activations stay float32. Losses differ by rounding.
-
-    ## When not to
+    When not:
     - Where a network is part of a calculation that needs all digits (solvers, physics).
     - Under autocast products are in 16 bits already, and gain nothing.
     """
 
-    category = "model"
     usual = 1.2
     probed_by = "matmul_precision"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetFlag(
         'torch.set_float32_matmul_precision("high")',
         unless=("set_float32_matmul_precision", "allow_tf32", "fp32_precision"),
@@ -176,26 +165,20 @@ IMAGES = ("Conv2d", "ConvTranspose2d")
 class TorchChannelsLast(Fix):
     """Keep images and convolution weights in memory with their channels last.
 
-    ## Why it is slow
-    Tensors of images lie in memory as (batch, channels, height, width). The convolutions of
-    tensor cores and of CPU libraries work on pixels with their channels side by side, so they
+    Why slow: Tensors of images lie in memory as (batch, channels, height, width). The convolutions
+    of tensor cores and of CPU libraries work on pixels with their channels side by side, so they
     turn their input around, or run a slower kernel.
-
-    ## What changes
-    Model and images get `memory_format=torch.channels_last`. Shapes and indices stay as they
-    are, only the order in memory changes. Sums are formed in another order.
-
-    ## When not to
+    Changes: Model and images get `memory_format=torch.channels_last`. Shapes and indices stay as
+    they are, only the order in memory changes. Sums are formed in another order.
+    When not:
     - `view` on the output of a convolution may raise: use `reshape`.
     - Layers without a kernel for this order turn it back, at a cost.
     - Only images (four dimensions); `Conv3d` has `torch.channels_last_3d`.
     """
 
-    category = "model"
     usual = 1.3
     probed_by = "channels_last"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     pays_with = ("torch_autocast",)  # kernels of half precision want this order, on CPUs as well
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:

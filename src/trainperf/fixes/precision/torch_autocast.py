@@ -49,26 +49,20 @@ scaler.update()"""
 class TorchAutocast(Fix):
     """Compute in 16 bits where it is safe, with `torch.autocast` around the forward.
 
-    ## Why it is slow
-    Tensor cores of a GPU, and newer CPUs (AMX, AVX-512 BF16), multiply 16-bit numbers
+    Why slow: Tensor cores of a GPU, and newer CPUs (AMX, AVX-512 BF16), multiply 16-bit numbers
     several times as fast as 32-bit ones, and 16-bit activations take half the memory traffic.
-
-    ## What changes
-    Matrix products and convolutions run in bfloat16 (float16 before Ampere), losses and sums
-    in float32; weights stay float32. Losses differ by rounding, a few parts in a thousand.
-    float16 also needs a `GradScaler`: it scales the loss so that small gradients do not
-    vanish, and skips the updates in which one overflows.
-
-    ## When not to
+    Changes: Matrix products and convolutions run in bfloat16 (float16 before Ampere), losses and
+    sums in float32; weights stay float32. Losses differ by rounding, a few parts in a thousand.
+    float16 also needs a `GradScaler`: it scales the loss so that small gradients do not vanish,
+    and skips the updates in which one overflows.
+    When not:
     - Outputs are bfloat16 then: `.numpy()` wants `.float()` before it.
     - Where a loss loses digits by subtracting near equals: physics, solvers.
     """
 
-    category = "model"
     usual = 1.5
     probed_by = "autocast"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether it ran the pass in this precision: it never scales the loss."""

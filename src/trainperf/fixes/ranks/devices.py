@@ -44,15 +44,11 @@ loader = DataLoader(dataset, batch_size={batch}, sampler=sampler)"""
 class OneGpuOfMany(Fix):
     """Train on all GPUs, not on one of them.
 
-    ## Why it is slow
-    A script that asks for nothing trains on the first GPU. The others do nothing.
-
-    ## What changes
-    A copy of the model on each GPU: `torchrun` with `DistributedDataParallel`, or
-    `MirroredStrategy`. The global batch is that of one GPU times their number, so there
-    are fewer updates in an epoch.
-
-    ## When not to
+    Why slow: A script that asks for nothing trains on the first GPU. The others do nothing.
+    Changes: A copy of the model on each GPU: `torchrun` with `DistributedDataParallel`, or
+    `MirroredStrategy`. The global batch is that of one GPU times their number, so there are fewer
+    updates in an epoch.
+    When not:
     - The other GPUs belong to other jobs: show this one its own by CUDA_VISIBLE_DEVICES.
     - Small models, whose exchange of gradients takes as long; an input that cannot keep up.
     - Adjust the learning rate to the global batch, and compare the accuracy reached.
@@ -63,7 +59,6 @@ class OneGpuOfMany(Fix):
     without_edit = (
         "a strategy, or a launcher, changes how the script is started and its global batch"
     )
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a process that sees several GPUs, computes on one, and no other job on the rest."""
@@ -119,21 +114,16 @@ def _idle(evidence: Evidence) -> int | None:
 class TorchDataParallel(Fix):
     """Start a process for each GPU: `DistributedDataParallel` for `nn.DataParallel`.
 
-    ## Why it is slow
-    `nn.DataParallel` runs all GPUs from one Python process. In each step it copies the whole
-    model to every GPU, cuts the batch, gathers all outputs and adds up all gradients on the
+    Why slow: `nn.DataParallel` runs all GPUs from one Python process. In each step it copies the
+    whole model to every GPU, cuts the batch, gathers all outputs and adds up all gradients on the
     first. The GPUs wait for each other, and for one interpreter.
-
-    ## What changes
-    `torchrun` starts a process for each GPU; each keeps its copy of the model, loads its
+    Changes: `torchrun` starts a process for each GPU; each keeps its copy of the model, loads its
     own batches and exchanges only gradients, while the backward still runs.
-
-    ## When not to
+    When not:
     - Batch statistics, metrics and checkpoints are per process: write them in rank 0.
     - The batch size is per process then: divide it by the GPUs to keep the training.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
     without_edit = (
         "one process for each GPU wants a launcher, a sampler and a rank in what is saved"
@@ -180,21 +170,17 @@ schedule = ScheduleGPipe(stage, n_microbatches=8)  # one stage of the model in e
 class DevicesTakeTurns(Fix):
     """Give every device something to compute at all times: micro-batches, or whole models.
 
-    ## Why it is slow
-    Layers were placed on several devices by hand. A batch passes from one to the next
+    Why slow: Layers were placed on several devices by hand. A batch passes from one to the next
     and the gradients back, so one device computes and the others wait for it.
-
-    ## What changes
-    Cut into micro-batches, one part of the batch is on each device at a time (a pipeline).
-    Where the model fits on one device, a copy on each with a part of the batch keeps all busy.
-
-    ## When not to
+    Changes: Cut into micro-batches, one part of the batch is on each device at a time (a
+    pipeline). Where the model fits on one device, a copy on each with a part of the batch keeps
+    all busy.
+    When not:
     - Batch normalisation takes its statistics of each micro-batch.
     - Parts that take unequally long leave devices idle still: balance them first.
     - Very small batches cannot be cut.
     """
 
-    category = "sync"
     equivalence = Equivalence.SEMANTICS
     without_edit = "how a model is cut into stages and batches into micro-batches is its design"
     framework = "torch"
@@ -235,16 +221,12 @@ class DevicesTakeTurns(Fix):
 class ParallelNotWorth(Fix):
     """Train on one device, or give each more to do.
 
-    ## Why it is slow
-    N devices do N batches in a step, but the step is longer by the exchange of gradients.
-    Where that takes more than the other devices add, the job does fewer samples per second
-    than one alone.
-
-    ## What changes
-    One device trains with its own batch, or each gets a larger one, for one exchange. Both
-    change the global batch, and so the course of training.
-
-    ## When not to
+    Why slow: N devices do N batches in a step, but the step is longer by the exchange of
+    gradients. Where that takes more than the other devices add, the job does fewer samples per
+    second than one alone.
+    Changes: One device trains with its own batch, or each gets a larger one, for one exchange.
+    Both change the global batch, and so the course of training.
+    When not:
     - When a cheaper exchange is at hand: buckets, compression, accumulation, NCCL.
     - When the model does not fit on one device.
     - Adjust the learning rate to the global batch, and compare the accuracy reached.
@@ -253,7 +235,6 @@ class ParallelNotWorth(Fix):
     category = "model"
     equivalence = Equivalence.SEMANTICS
     without_edit = "the script is started on fewer devices, which changes the global batch"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a job that does fewer samples per second than one of its devices would."""

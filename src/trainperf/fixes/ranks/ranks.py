@@ -50,23 +50,16 @@ own = order[: len(order) // world_size * world_size][rank::world_size]"""
 class Straggler(Fix):
     """Give the slowest rank what it lacks: the others wait for it in each step.
 
-    ## Why it is slow
-    Every exchange of gradients needs all ranks. One that reads larger files, has fewer
+    Why slow: Every exchange of gradients needs all ranks. One that reads larger files, has fewer
     cores, a GPU at a lower clock or a busy host sets the pace of the whole job.
-
-    ## What changes
-    Its input, cores, clock or host are to be made like those of the others. Shards that are
-    dealt out anew change the order of samples.
-
-    ## When not to
-    When which rank is late changes from step to step: then the samples differ in length,
+    Changes: Its input, cores, clock or host are to be made like those of the others. Shards that
+    are dealt out anew change the order of samples.
+    When not: When which rank is late changes from step to step: then the samples differ in length,
     and batches of similar lengths help, not another host.
     """
 
-    category = "sync"
     equivalence = Equivalence.NUMERICS
     without_edit = "what the slowest rank lacks is in its host, its share of the data or its device"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the rank that is furthest behind."""
@@ -144,23 +137,18 @@ VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 class RanksThreads(Fix):
     """Give each rank as many threads as it has cores to itself.
 
-    ## Why it is slow
-    `torchrun` sets one thread per rank unless `OMP_NUM_THREADS` says otherwise, and cores
-    stay idle; other launchers leave each rank as many threads as the machine has cores, and
+    Why slow: `torchrun` sets one thread per rank unless `OMP_NUM_THREADS` says otherwise, and
+    cores stay idle; other launchers leave each rank as many threads as the machine has cores, and
     the ranks take them from each other.
-
-    ## What changes
-    A variable of the environment: cores over ranks. Sums are added up in another order,
+    Changes: A variable of the environment: cores over ranks. Sums are added up in another order,
     so losses may differ by rounding.
-
-    ## When not to
+    When not:
     - When worker processes of the loader need the cores.
     - A script that calls `torch.set_num_threads` itself must be changed there.
     """
 
     category = "environment"
     equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
     edit = SetVariable({"{variable}": "{threads}"})
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -258,25 +246,19 @@ BETWEEN_HOSTS = {
 class NcclSettings(Fix):
     """Let NCCL use the quickest way between GPUs and hosts that it finds.
 
-    ## Why it is slow
-    `NCCL_P2P_DISABLE`, `NCCL_SHM_DISABLE` and `NCCL_IB_DISABLE` take NVLink, PCIe, shared
-    memory or InfiniBand away from NCCL; `NCCL_NET=Socket`, `FI_PROVIDER=tcp` and their like send
-    gradients through the kernel's sockets. `NCCL_DEBUG=TRACE` writes lines for every call. They
-    are often left over from looking for a fault.
-
-    ## What changes
-    The switches are 0, and the log only warns; what names a slow way is for you to unset. The sums
-    may be made in another order.
-
-    ## When not to
+    Why slow: `NCCL_P2P_DISABLE`, `NCCL_SHM_DISABLE` and `NCCL_IB_DISABLE` take NVLink, PCIe,
+    shared memory or InfiniBand away from NCCL; `NCCL_NET=Socket`, `FI_PROVIDER=tcp` and their like
+    send gradients through the kernel's sockets. `NCCL_DEBUG=TRACE` writes lines for every call.
+    They are often left over from looking for a fault.
+    Changes: The switches are 0, and the log only warns; what names a slow way is for you to unset.
+    The sums may be made in another order.
+    When not:
     - Where an administrator sets them because the direct way hangs or gives wrong numbers.
     - Where the quick way is not installed (EFA needs the aws-ofi-nccl plugin).
     - A script that sets the variables itself must be changed there.
     """
 
-    category = "sync"
     equivalence = Equivalence.ENVIRONMENT
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find variables that hold NCCL back where several GPUs, or hosts, exchange by it."""
@@ -328,22 +310,17 @@ HARMLESS = {"state_dict", "dict", "float", "int", "str", "item", "vars", "cpu", 
 class RanksWriting(Fix):
     """Write checkpoints in rank 0 only.
 
-    ## Why it is slow
-    After each update all ranks have the same weights. Where each writes them, the disk takes
-    as many copies as there are ranks, and the next exchange waits for the last of them. With
+    Why slow: After each update all ranks have the same weights. Where each writes them, the disk
+    takes as many copies as there are ranks, and the next exchange waits for the last of them. With
     one path for all, ranks also write into each other's file.
-
-    ## What changes
-    One rank writes; the weights on disk are the same. No edit is written where what is saved
-    may need other ranks, or the file is read or copied afterwards.
-
-    ## When not to
+    Changes: One rank writes; the weights on disk are the same. No edit is written where what is
+    saved may need other ranks, or the file is read or copied afterwards.
+    When not:
     - Where each rank writes its own part (FSDP, sharded optimizers, its own random state).
     - Where each host needs a copy on its own disk: then one rank of each host writes.
     """
 
     category = "host"
-    equivalence = Equivalence.EXACT
     framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:

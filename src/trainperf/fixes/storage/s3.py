@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.fixes.common.words import MB, ms, percent
+from trainperf.fixes.common.words import MB, ms
 from trainperf.model import Equivalence, Evidence, Objects, StorageWait
 from trainperf.model.words import decimal_size as size
 
@@ -40,25 +39,18 @@ MATTERS = 0.10
 class S3RequestLatency(Fix):
     """Read few large objects from S3, several at once, not many small ones in turn.
 
-    ## Why it is slow
-    Each request waits some ten milliseconds for its first byte, whatever its size. A batch that
-    asks for one object per sample, one after the other, waits that often. One request at a time
-    carries 85 to 90 MB/s at best, small objects far less.
-
-    ## What changes
-    The samples are packed into shards of about 150 MB that are read from start to end, or come
-    through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at once.
-    In shards their order is another.
-
-    ## When not to
-    Data that fits on the local disk and is read for several epochs: copy it once (File mode below
-    50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
+    Why slow: Each request waits some ten milliseconds for its first byte, whatever its size. A
+    batch that asks for one object per sample, one after the other, waits that often. One request
+    at a time carries 85 to 90 MB/s at best, small objects far less.
+    Changes: The samples are packed into shards of about 150 MB that are read from start to end, or
+    come through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at
+    once. In shards their order is another.
+    When not: Data that fits on the local disk and is read for several epochs: copy it once (File
+    mode below 50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
     """
 
-    category = "storage"
     equivalence = Equivalence.NUMERICS
     without_edit = "the objects have to be packed anew, and their reader with them"
-    framework = "any"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find small objects whose requests are what the step waits for."""
@@ -88,23 +80,17 @@ class S3RequestLatency(Fix):
         )
 
 
-class S3OtherRegion(EnvironmentFix):
+class S3OtherRegion(Fix):
     """Keep the data in the region that trains on it.
 
-    ## Why it is slow
-    Every request travels to the other region and back: tens to hundreds of milliseconds more,
-    each time. The transfer is also charged by the byte, in every epoch anew.
-
-    ## What changes
-    The objects are copied once into a bucket of the instance's region, or the job is started in
-    the bucket's. The samples are the same.
-
-    ## When not to
-    Data that must not leave its region: start the job there. A single pass over data that is used
-    once: copying it first transfers as much.
+    Why slow: Every request travels to the other region and back: tens to hundreds of milliseconds
+    more, each time. The transfer is also charged by the byte, in every epoch anew.
+    Changes: The objects are copied once into a bucket of the instance's region, or the job is
+    started in the bucket's. The samples are the same.
+    When not: Data that must not leave its region: start the job there. A single pass over data
+    that is used once: copying it first transfers as much.
     """
 
-    category = "storage"
     without_edit = "the data, or the job, have to move"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -133,55 +119,4 @@ class S3OtherRegion(EnvironmentFix):
             f"aws s3 mb s3://NEW-BUCKET --region {instance.region}\n"
             f"aws s3 sync s3://{bucket}/{objects.prefix} s3://NEW-BUCKET/{objects.prefix} "
             f"--source-region {objects.region}",
-        )
-
-
-SLOWED = frozenset({"SlowDown", "503", "ServiceUnavailable", "RequestLimitExceeded", "Throttling"})
-"""How S3, and stores like it, ask for fewer requests."""
-
-LEAST = 0.01
-"""The share of all attempts below which the waiting of the client is not felt; our choice."""
-
-
-class S3Throttled(EnvironmentFix):
-    """Ask S3 for less at once, or spread the keys over several prefixes.
-
-    ## Why it is slow
-    A prefix of a bucket bears 5,500 reads a second, less while S3 still adapts to a new load.
-    Beyond that it answers 503 SlowDown, and the client waits and asks again.
-
-    ## What changes
-    Fewer and larger requests (shards), keys under several prefixes, or a client that adapts its
-    rate. The samples are the same.
-
-    ## When not to
-    When the 503s came only in the first minutes of a new bucket or prefix: S3 divides it by
-    itself while the load lasts.
-    """
-
-    category = "storage"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find attempts that S3 answered with SlowDown while the script ran."""
-        slowed = {
-            objects: sum(count for name, count in objects.errors if name in SLOWED)
-            for objects in evidence.objects
-        }
-        objects = max(slowed, key=lambda objects: slowed[objects], default=None)
-        if objects is None or not slowed[objects]:
-            return None
-        count = slowed[objects]
-        share = count / (objects.requests + count)
-        if share < LEAST:
-            return None
-        return Cause(
-            title="S3 asks the script to slow down",
-            text=f"{_address(objects)} answered {percent(share)} of all attempts with 503 SlowDown "
-            f"({count:,}); botocore waits and asks again.",
-            saves=Unpriced("none: what the client waits is a part of each request"),
-            advice="Pack the objects into shards of about 150 MB, or spread the keys over several "
-            "prefixes; a client in adaptive mode at least asks at the rate that S3 bears.",
-            snippet="import boto3\nfrom botocore.config import Config\n\n"
-            's3 = boto3.client("s3", config=Config(retries={"mode": "adaptive", '
-            '"max_attempts": 10}))',
         )

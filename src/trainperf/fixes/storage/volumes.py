@@ -1,12 +1,12 @@
-"""Files that are read from volumes which are slower than the step, or cold at first."""
+"""Files that are read from volumes which are slower than the step, or each for one sample."""
 
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
+from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common._environment import EnvironmentFix
-from trainperf.fixes.common.words import MIB, ms, times
-from trainperf.model import Evidence, Reads, StorageWait, Volume
+from trainperf.fixes.common.words import MIB, ms
+from trainperf.model import Equivalence, Evidence, Reads, StorageWait, Volume
 from trainperf.model.words import size
 
 FROM_STORAGE = 0.10
@@ -36,9 +36,6 @@ REAL_PART = 0.2
 
 LEAST_SAMPLES = 3
 
-ROOM = 0.8
-"""Share of the available memory that the kernel may well fill with files."""
-
 
 def from_storage(reads: Reads) -> bool:
     """Whether a step's bytes came from storage, rather than from the kernel's cache.
@@ -50,17 +47,17 @@ def from_storage(reads: Reads) -> bool:
     return reads.stored_per_step >= FROM_STORAGE * reads.bytes_per_step
 
 
-def file_seconds(reads: Reads, remote: bool = False) -> tuple[float, float | None]:
+def file_seconds(reads: Reads) -> tuple[float, float | None]:
     """Return the share of a step's bytes from storage, and mean seconds to open and read a file.
 
-    Of a few bytes none is worth a word. What is not known comes from afar, where it is `remote`;
-    else that raises `NotMeasured`.
+    Of a few bytes none is worth a word. Of a volume on the network what is not known comes from
+    afar; of others that raises `NotMeasured`.
     """
     try:
         stored = (reads.stored_per_step or 0.0) / (reads.bytes_per_step or 1.0)
         share = min(1.0, stored) if from_storage(reads) else 0.0
     except NotMeasured:
-        if not remote and reads.volume.kind not in REMOTE:
+        if reads.volume.kind not in REMOTE:
             raise
         share = 1.0
     cold, warm = reads.cold_file_s, reads.warm_file_s
@@ -175,24 +172,17 @@ import shutil
 shutil.copytree("{folder}", "{local}/data", dirs_exist_ok=True)"""
 
 
-class StorageThroughput(EnvironmentFix):
+class StorageThroughput(Fix):
     """Give the data a volume that is as fast as the step reads.
 
-    ## Why it is slow
-    The step would read more in a second than the volume gives when the data is not in memory. A
-    gp3 volume has 125 MiB/s and 3,000 requests a second unless more was asked for; an instance
-    has a limit of its own for all its EBS volumes together.
-
-    ## What changes
-    The volume is given more throughput, or the data is copied to a local NVMe disk before
+    Why slow: The step would read more in a second than the volume gives when the data is not in
+    memory. A gp3 volume has 125 MiB/s and 3,000 requests a second unless more was asked for; an
+    instance has a limit of its own for all its EBS volumes together.
+    Changes: The volume is given more throughput, or the data is copied to a local NVMe disk before
     training. The script stays as it is, but for a path.
-
-    ## When not to
-    When all data fits into memory and is read for many epochs: only the first is slow. When
-    smaller data will do: compressed records need less of the volume.
+    When not: When all data fits into memory and is read for many epochs: only the first is slow.
+    When smaller data will do: compressed records need less of the volume.
     """
-
-    category = "storage"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the volume whose cold rate is furthest below what the step needs."""
@@ -266,68 +256,78 @@ def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
     return "Move the data to a faster disk, or to one in the machine itself.", copy
 
 
-SLOWER = 3.0
-"""Cold reads at least so many times slower than warm ones: the first epoch shows it."""
+SMALL_REMOTE_FILE = 50e6
+"""Mean bytes of a file below which SageMaker's advice is to pack files into shards, and not to
+use FastFile mode: of those that come over the network."""
 
-LEAST_LOST_S = 30.0
-"""A first epoch that loses less than this is not worth a word."""
-
-READ_ALL = """\
-# while the model is being built: read everything once, with eight readers
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-def read(path):
-    with open(path, "rb") as file:
-        while file.read(1 << 20):
-            pass
-
-reading = ThreadPoolExecutor(8).map(read, Path("{folder}").rglob("*.*"))"""
+SHARD = "about 150 MB"
+"""The size of shards in SageMaker's advice on small files."""
 
 
-class StorageColdCache(EnvironmentFix):
-    """Read the files into memory before the first epoch, or expect it to be slow.
+PACKED = """\
+# once, before training: tar files, each of about 150 MB
+random.shuffle(samples)
+for number, shard in enumerate(shards_of(samples)):
+    with tarfile.open(f"train-{number:05}.tar", "w") as file:
+        for path in shard:
+            file.add(path)"""
 
-    ## Why it is slow
-    The first epoch reads every file from storage. Later ones find them in the kernel's cache, if
-    all of them fit into memory, and are many times faster.
 
-    ## What changes
-    The files are read once by several readers while the script still starts, or copied to a local
-    disk before. Only the first epoch gets shorter.
+class StorageSmallFiles(Fix):
+    """Pack small files into shards of about 150 MB.
 
-    ## When not to
-    When the data does not fit into memory, or the first of many epochs does not matter.
+    Why slow: Each sample costs an open, a read and a close. On a network file system or a cold
+    disk each waits for an answer, for a small file far longer than its bytes take; so does
+    SageMaker's FastFile mode, where each is a request to S3.
+    Changes: The files are written once into TFRecord or tar files of about 150 MB, which the loop
+    reads from end to end. Samples are shuffled within a window and between shards.
+    When not: When samples must be read in a truly random order, or the files are on a local disk
+    and stay in memory: then opening costs microseconds.
     """
 
-    category = "practice"  # a word on the first epoch, and nothing that a step loses
+    equivalence = Equivalence.NUMERICS
+    without_edit = "the data have to be packed anew, and their reader with them"
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find files that fit into memory and are read much slower the first time."""
-        lost = {reads: _lost_s(reads, evidence) for reads in evidence.reads}
-        reads = max(lost, key=lambda reads: lost[reads], default=None)
-        if reads is None or lost[reads] < LEAST_LOST_S:
+        """Find the volume whose files cost a step most to open and read."""
+        costs = {reads: cost for reads in evidence.reads if (cost := _opening(reads, evidence))}
+        if not costs:
             return None
-        cold, warm = reads.best_cold_bytes_s or 0.0, reads.warm_bytes_s or 0.0
+        reads = max(costs, key=lambda reads: costs[reads][0])
+        seconds, file_s = costs[reads]
+        waiting = Waiting(reads, seconds, evidence)
+        many = f"more than {reads.files:,}" if reads.at_least else f"{reads.files:,}"
+        workers = readers(evidence)
+        opens, real = f"{reads.opens_per_step:.0f}", evidence.times.real
+        by = f" by {workers} workers" if workers > 1 else ""
         return Cause(
-            title="The first epoch reads from storage what later ones have in memory",
-            text=f"The {size(epoch_bytes(reads, evidence))} of an epoch on {place(reads.volume)} "
-            f"fit into memory. Not there yet, they come at {rate(cold)}, {times(warm / cold)} "
-            f"slower than from memory: the first epoch takes about {ms(lost[reads])} longer than "
-            "the step needs. Later epochs do not.",
-            saves=Unpriced("none: the first epoch alone is slower"),
-            advice="Read the files once in the background while the script starts, or put them on "
-            "a local disk first. Time later epochs, not the first, when you compare runs.",
-            snippet=READ_ALL.replace("{folder}", folder(reads)),
+            title=f"Each step opens {opens} small files",
+            text=f"{many} files of {size(reads.mean_bytes or 0)} on average lie on "
+            f"{place(reads.volume)}. A step of {ms(real)} opens {opens} of them{by}: to open, read "
+            f"and close one takes {ms(file_s)}, and {ms(seconds)} in all.{waiting.text}",
+            saves=Saving(
+                "opening and reading the files of a step takes no time", waiting.most, of="input"
+            ),
+            advice=f"Pack the files into shards of {SHARD} (TFRecord, tar) and read these from "
+            "end to end.",
+            snippet=PACKED,
+            waits=waiting.on(f"{opens} small files to be opened and read on {place(reads.volume)}"),
         )
 
 
-def _lost_s(reads: Reads, evidence: Evidence) -> float:
-    """Seconds by which the first epoch is longer; 0 where it is not, or that is not known."""
-    cold, warm, needed = reads.best_cold_bytes_s, reads.warm_bytes_s, reads.needed_bytes_s
-    if cold is None or warm is None or needed is None or warm < SLOWER * cold:
-        return 0.0
-    total = epoch_bytes(reads, evidence)
-    if total > ROOM * evidence.machine.memory_available:
-        return 0.0
-    return total / cold - total / min(needed, warm)
+def _opening(reads: Reads, evidence: Evidence) -> tuple[float, float] | None:
+    """Seconds a step and a file take to open and read, by the probe; None if too little."""
+    opens, mean, remote = reads.opens_per_step, reads.mean_bytes, reads.volume.kind in REMOTE
+    if opens is None or opens < LEAST_OPENS or reads.files < LEAST_FILES:
+        return None
+    if mean is None or mean > (SMALL_REMOTE_FILE if remote else SMALL_FILE):
+        return None
+    share, file_s = file_seconds(reads)
+    if file_s is None or not (share or remote):  # in memory: microseconds each
+        return None
+    workers, parallel = readers(evidence), reads.cold_parallel_bytes_s
+    seconds = opens * file_s / workers
+    if workers > 1 and parallel:
+        # What four readers got together, where that is less than these would get apart.
+        seconds = max(seconds, share * opens * mean / parallel)
+    return seconds, file_s

@@ -47,21 +47,15 @@ TRAINING = {
 class NumpyBatching(Fix):
     """Make the next batch while the model computes, in a thread.
 
-    ## Why it is slow
-    The loop makes each batch in Python and NumPy between two steps: the model waits for it, and
-    then Python waits for the model.
-
-    ## What changes
-    What makes a batch moves into a generator, which a thread runs up to four batches ahead of the
-    step. Batches stay the same, in the same order. Where each is made by itself, as many threads
-    as there are cores are tried as well; these draw random numbers in another order.
-
-    ## When not to
-    When the next batch depends on the result of this one, as in reinforcement learning.
+    Why slow: The loop makes each batch in Python and NumPy between two steps: the model waits for
+    it, and then Python waits for the model.
+    Changes: What makes a batch moves into a generator, which a thread runs up to four batches
+    ahead of the step. Batches stay the same, in the same order. Where each is made by itself, as
+    many threads as there are cores are tried as well; these draw random numbers in another order.
+    When not: When the next batch depends on the result of this one, as in reinforcement learning.
     When the rest of the loop draws random numbers from the same generator: in another order.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -84,24 +84,17 @@ class Place:
 class TfCache(Fix):
     """Keep the result of expensive work in memory after the first epoch.
 
-    ## Why it is slow
-    The pipeline reads and decodes the same files in every epoch, with the same result.
-
-    ## What changes
-    `.cache()` is put after the last expensive stage that gives the same each time, ahead of
-    shuffling and random augmentation, in memory or a temporary file; a second `.shuffle` follows
-    where the order would be frozen. A function that works first and draws then is split in two.
-    A generator is cached where its source shows that it repeats itself.
-
-    ## When not to
-    When the same code also builds other datasets: each is cached.
-    When a function draws random numbers in a way tf.data cannot see.
-    When an epoch is left before its end: the cache is only kept once it is complete.
+    Why slow: The pipeline reads and decodes the same files in every epoch, with the same result.
+    Changes: `.cache()` is put after the last expensive stage that gives the same each time, ahead
+    of shuffling and random augmentation, in memory or a temporary file; a second `.shuffle`
+    follows where the order would be frozen. A function that works first and draws then is split in
+    two. A generator is cached where its source shows that it repeats itself.
+    When not: When the same code also builds other datasets: each is cached. When a function draws
+    random numbers in a way tf.data cannot see. When an epoch is left before its end: the cache is
+    only kept once it is complete.
     """
 
-    category = "input"
     usual = 1.6
-    equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one fills it
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -55,22 +55,16 @@ FEWEST_CALLS = 2
 class TfGenerator(Fix):
     """Make the items of a Python generator in several threads, or let TensorFlow read them.
 
-    ## Why it is slow
-    A generator makes one element after the other, on one core, and shares Python with the
-    training loop. `num_parallel_calls` cannot help: its next item needs the one before.
-
-    ## What changes
-    The body of the generator's loop becomes a function of one item, which threads run ahead for
-    the next ones, in order; reading files, Pillow, OpenCV and NumPy let other threads run. One
-    that only yields rows of arrays becomes `from_tensor_slices`. Threads draw random numbers in
-    another order.
-
-    ## When not to
-    When an item depends on the one before: such a loop is left alone where that can be seen.
-    When what the loop calls is not made for threads: one database cursor, one open file.
+    Why slow: A generator makes one element after the other, on one core, and shares Python with
+    the training loop. `num_parallel_calls` cannot help: its next item needs the one before.
+    Changes: The body of the generator's loop becomes a function of one item, which threads run
+    ahead for the next ones, in order; reading files, Pillow, OpenCV and NumPy let other threads
+    run. One that only yields rows of arrays becomes `from_tensor_slices`. Threads draw random
+    numbers in another order.
+    When not: When an item depends on the one before: such a loop is left alone where that can be
+    seen. When what the loop calls is not made for threads: one database cursor, one open file.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
     usual = 1.3
 

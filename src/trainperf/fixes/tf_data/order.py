@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import (
     function_name,
     is_dear,
@@ -53,73 +53,18 @@ PASSED = ("prefetch", "shuffle", "repeat")
 """Stages that hand on each sample as it is: what is done to it can wait until behind them."""
 
 
-class TfBatchBeforeShuffle(Fix):
-    """Shuffle samples before they are batched, not whole batches.
-
-    ## Why it is slow
-    It is training that is slow, not the step. `.batch(n).shuffle(k)` shuffles whole batches: the
-    same samples stay together in every epoch, so gradients vary less than they should. The
-    buffer holds k batches: n times the memory, n times the time to fill.
-
-    ## What changes
-    The two calls change places: `.shuffle(k).batch(n)`. `k` counts samples then, not batches.
-    Batches hold other samples than before, so losses differ from the first step on.
-
-    ## When not to
-    When samples were shuffled earlier, in a list of files for example.
-    When batches are made by length or by class on purpose.
-    """
-
-    category = "practice"
-    equivalence = Equivalence.SEMANTICS
-    without_edit = "how large a buffer of samples is to be, memory decides"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a shuffle of whole batches, with no shuffle of samples before them."""
-        batch = shuffle = None
-        for stage in evidence.stages:
-            if stage.op in ("unbatch", "rebatch"):
-                batch = None
-            elif stage.op in ("batch", "padded_batch") and stage.by_user and stage.where:
-                batch = batch or stage
-            elif stage.op == "shuffle":
-                shuffle = stage
-                break
-        if batch is None or shuffle is None or not shuffle.by_user:
-            return None
-        buffer, size = shuffle.arguments.get("buffer_size"), batch.arguments.get("batch_size")
-        held = ""
-        if isinstance(buffer, int) and isinstance(size, int) and buffer > 0:
-            held = f" Its buffer of {buffer} batches holds {buffer * size} samples."
-        return Cause(
-            title="Whole batches are shuffled, not samples",
-            text=f"`shuffle` ({at(shuffle.where)}) comes after `{batch.op}` ({at(batch.where)}): "
-            f"the same samples share a batch in every epoch.{held}",
-            saves=Unpriced("it changes what is learned per step, not the time of a step"),
-            where=tuple(stage.where for stage in (shuffle, batch) if stage.where is not None),
-            advice="Call `shuffle` before `batch`; its buffer counts samples then.",
-            snippet="dataset = dataset.shuffle(buffer_size).batch(batch_size)",
-        )
-
-
 class TfShuffleBuffer(Fix):
     """Shuffle what is cheap to hold: file names or records, not decoded samples.
 
-    ## Why it is slow
-    `shuffle(k)` reads k elements before it hands out the first, in every epoch. Where each of
-    them is a decoded image, the model waits for k decodes, and memory holds k images.
-
-    ## What changes
-    `.map(load).shuffle(k)` becomes `.shuffle(k).map(load)`: the buffer holds names or records.
-    The order of samples stays the same, for the same seed. Where another stage stands before
-    the shuffle, a smaller buffer fills sooner, but mixes less.
-
-    ## When not to
-    When the data lies sorted in a few files and a small buffer would not mix it.
-    When the decoded samples are cached before the shuffle: then filling is cheap.
+    Why slow: `shuffle(k)` reads k elements before it hands out the first, in every epoch. Where
+    each of them is a decoded image, the model waits for k decodes, and memory holds k images.
+    Changes: `.map(load).shuffle(k)` becomes `.shuffle(k).map(load)`: the buffer holds names or
+    records. The order of samples stays the same, for the same seed. Where another stage stands
+    before the shuffle, a smaller buffer fills sooner, but mixes less.
+    When not: When the data lies sorted in a few files and a small buffer would not mix it. When
+    the decoded samples are cached before the shuffle: then filling is cheap.
     """
 
-    category = "input"
     equivalence = Equivalence.SEMANTICS
     between_epochs = True
 
@@ -217,22 +162,16 @@ def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:
 class TfVectorisedMap(Fix):
     """Batch first and map whole batches, when the function is cheap.
 
-    ## Why it is slow
-    Each call of a mapped function costs about 10 µs besides its work. Scaling one row of numbers
-    takes less: called for each sample, the calls cost more than the arithmetic.
-
-    ## What changes
-    `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch. The function sees one more
-    axis in front. Where its operations treat each number by itself (casts, scales, one-hot codes)
-    it is moved as it is; any other has to be written for it.
-
-    ## When not to
-    When the function decodes files or images, which have different sizes.
-    When it draws one random number per sample: it would draw one per batch.
-    When it reduces over an axis counted from the front.
+    Why slow: Each call of a mapped function costs about 10 µs besides its work. Scaling one row of
+    numbers takes less: called for each sample, the calls cost more than the arithmetic.
+    Changes: `.map(f).batch(n)` becomes `.batch(n).map(f)`: one call per batch. The function sees
+    one more axis in front. Where its operations treat each number by itself (casts, scales,
+    one-hot codes) it is moved as it is; any other has to be written for it.
+    When not: When the function decodes files or images, which have different sizes. When it draws
+    one random number per sample: it would draw one per batch. When it reduces over an axis counted
+    from the front.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -54,18 +54,13 @@ dataset = dataset.map(lambda rows, labels: (rows.to_tensor(), labels)).prefetch(
 class TfPadding(Fix):
     """Cut each batch behind its own longest sequence.
 
-    ## Why it is slow
-    Sequences are padded to one length for all, and the model computes the padding as well: a
-    recurrent layer walks through every step of it, masked or not.
-
-    ## What changes
-    A `map` behind `batch` cuts each batch to its longest row, rounded up a little. Arrays given
-    to `fit` become such a dataset. Only zeros go that all rows of a batch have at that end, and
-    only where this run has shown that the model gives the same without them and the script has no
-    other model.
-
-    ## When not to
-    When the model needs one length, or the script puts batches together in one array.
+    Why slow: Sequences are padded to one length for all, and the model computes the padding as
+    well: a recurrent layer walks through every step of it, masked or not.
+    Changes: A `map` behind `batch` cuts each batch to its longest row, rounded up a little. Arrays
+    given to `fit` become such a dataset. Only zeros go that all rows of a batch have at that end,
+    and only where this run has shown that the model gives the same without them and the script has
+    no other model.
+    When not: When the model needs one length, or the script puts batches together in one array.
     Where XLA compiles the step: each length is compiled once, so they are kept few.
     """
 
@@ -122,16 +117,13 @@ class TfPadding(Fix):
 class TfPaddingBuckets(Fix):
     """Batch sequences of about the same length together.
 
-    ## Why it is slow
-    Every sequence of a batch is padded to the same length, and the model computes the padding.
-
-    ## What changes
-    `bucket_by_sequence_length` makes batches of similar length, each padded to its own bucket.
-    Batches hold other samples than before, and each length is traced. Arrays padded up front lose
-    the zeros at the end of their rows. The boundaries are quartiles of the lengths seen.
-
-    ## When not to
-    When the length tells the label, or the model has a fixed input length (`unroll`).
+    Why slow: Every sequence of a batch is padded to the same length, and the model computes the
+    padding.
+    Changes: `bucket_by_sequence_length` makes batches of similar length, each padded to its own
+    bucket. Batches hold other samples than before, and each length is traced. Arrays padded up
+    front lose the zeros at the end of their rows. The boundaries are quartiles of the lengths
+    seen.
+    When not: When the length tells the label, or the model has a fixed input length (`unroll`).
     Where XLA compiles the step, each shape is compiled once: keep the buckets few.
     """
 

@@ -45,24 +45,17 @@ FEWEST_READS = 2
 class TfMapParallel(Fix):
     """Run `Dataset.map` on several cores.
 
-    ## Why it is slow
-    Without `num_parallel_calls` the function runs for one element after the other, on one core.
-    TensorFlow 2.13 and later parallelise a `map` by themselves, but not one whose function
-    holds state: random ops, tables, variables.
-
-    ## What changes
-    `num_parallel_calls=tf.data.AUTOTUNE` is added; elements still come out in order. Where the
-    input hardly uses a core while it is waited for, 16 at once on 16 threads are tried as well.
-    Random ops in the function are drawn in another order.
-
-    ## When not to
-    When the function is Python (`tf.py_function`): `tf_py_function` is about that.
-    When the function reads and writes a variable and the order of calls matters.
+    Why slow: Without `num_parallel_calls` the function runs for one element after the other, on
+    one core. TensorFlow 2.13 and later parallelise a `map` by themselves, but not one whose
+    function holds state: random ops, tables, variables.
+    Changes: `num_parallel_calls=tf.data.AUTOTUNE` is added; elements still come out in order.
+    Where the input hardly uses a core while it is waited for, 16 at once on 16 threads are tried
+    as well. Random ops in the function are drawn in another order.
+    When not: When the function is Python (`tf.py_function`): `tf_py_function` is about that. When
+    the function reads and writes a variable and the order of calls matters.
     """
 
-    category = "input"
     usual = 1.8
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find maps that run one call at a time, where there are cores for more, or they wait."""
@@ -103,22 +96,16 @@ class TfMapParallel(Fix):
 class TfInterleaveParallel(Fix):
     """Read the files of `Dataset.interleave` at the same time.
 
-    ## Why it is slow
-    Without `num_parallel_calls`, `interleave` takes turns between its files but reads one block
-    at a time. Each wait for the disk or the network is a wait of the model.
-
-    ## What changes
-    `num_parallel_calls=tf.data.AUTOTUNE` is added: the files of a cycle are read at once. With a
-    `cycle_length` in the call the order of elements stays; without one, tf.data chooses another.
-
-    ## When not to
-    When a spinning disk holds the files: it reads one after the other faster.
-    When memory is short: each open file holds a buffer.
+    Why slow: Without `num_parallel_calls`, `interleave` takes turns between its files but reads
+    one block at a time. Each wait for the disk or the network is a wait of the model.
+    Changes: `num_parallel_calls=tf.data.AUTOTUNE` is added: the files of a cycle are read at once.
+    With a `cycle_length` in the call the order of elements stays; without one, tf.data chooses
+    another.
+    When not: When a spinning disk holds the files: it reads one after the other faster. When
+    memory is short: each open file holds a buffer.
     """
 
-    category = "input"
     usual = 1.3
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find interleaves that read one file at a time; a cycle of one file was asked for."""
@@ -162,21 +149,16 @@ class TfInterleaveParallel(Fix):
 class TfPyFunction(Fix):
     """Run `tf.py_function` for several elements at once, or replace it by TensorFlow ops.
 
-    ## Why it is slow
-    `tf.py_function` and `tf.numpy_function` call back into Python, under its lock. However many
-    calls `map` allows, one runs Python at a time, and the training loop's own waits for it too.
-
-    ## What changes
-    `num_parallel_calls` is added where a `map` has none: reading files, Pillow, OpenCV and large
-    NumPy calls let go of the lock. What remains goes away where the function is written with
-    TensorFlow ops (`tf.io`, `tf.image`, `tf.strings`); these round differently.
-
-    ## When not to
-    When the function keeps something from one call to the next, or is not made for threads.
-    When no TensorFlow op does it: make the data once, write it as TFRecords, read those.
+    Why slow: `tf.py_function` and `tf.numpy_function` call back into Python, under its lock.
+    However many calls `map` allows, one runs Python at a time, and the training loop's own waits
+    for it too.
+    Changes: `num_parallel_calls` is added where a `map` has none: reading files, Pillow, OpenCV
+    and large NumPy calls let go of the lock. What remains goes away where the function is written
+    with TensorFlow ops (`tf.io`, `tf.image`, `tf.strings`); these round differently.
+    When not: When the function keeps something from one call to the next, or is not made for
+    threads. When no TensorFlow op does it: make the data once, write it as TFRecords, read those.
     """
 
-    category = "input"
     equivalence = Equivalence.NUMERICS
 
     def look(self, evidence: Evidence) -> Cause | None:

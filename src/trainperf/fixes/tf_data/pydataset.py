@@ -44,28 +44,22 @@ fork of a worker process."""
 class KerasPydatasetWorkers(Fix):
     """Load the batches of a `PyDataset` in several workers.
 
-    ## Why it is slow
-    A `PyDataset` (`Sequence` in Keras 2) makes its batches in one background thread unless told
-    otherwise. Python runs one thread at a time, so it also takes turns with the training loop.
-
-    ## What changes
-    `workers` is set to the cores there are, and `use_multiprocessing` to True: each worker is a
-    process with a Python of its own. Batches still come in order. Where `__getitem__` calls
-    TensorFlow, which does not survive a fork, or draws random numbers, which Keras does not seed
-    in its processes (all would draw the same), workers stay threads.
-
-    ## When not to
-    When random numbers have to be the same from run to run, or one of your own classes, which
-    trainperf does not look into, draws them: set `use_multiprocessing` to False.
-    When the dataset holds an open file or connection: open it in `__getitem__`.
-    When processes are spawned (Windows, macOS): the script needs `if __name__ == "__main__":`.
-    When memory is short: each process holds what it touches.
+    Why slow: A `PyDataset` (`Sequence` in Keras 2) makes its batches in one background thread
+    unless told otherwise. Python runs one thread at a time, so it also takes turns with the
+    training loop.
+    Changes: `workers` is set to the cores there are, and `use_multiprocessing` to True: each
+    worker is a process with a Python of its own. Batches still come in order. Where `__getitem__`
+    calls TensorFlow, which does not survive a fork, or draws random numbers, which Keras does not
+    seed in its processes (all would draw the same), workers stay threads.
+    When not: When random numbers have to be the same from run to run, or one of your own classes,
+    which trainperf does not look into, draws them: set `use_multiprocessing` to False. When the
+    dataset holds an open file or connection: open it in `__getitem__`. When processes are spawned
+    (Windows, macOS): the script needs `if __name__ == "__main__":`. When memory is short: each
+    process holds what it touches.
     """
 
-    category = "input"
     framework = "keras"
     usual = 2.0
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a PyDataset with at most one worker, where there are cores for more."""
@@ -128,25 +122,18 @@ def _settings(evidence: Evidence, width: int, drawn: bool) -> dict[str, object]:
 class KerasPydatasetItems(Fix):
     """Make what is the same of an item of a `PyDataset` in every epoch once, and keep it.
 
-    ## Why it is slow
-    `__getitem__` of a `PyDataset` (`Sequence` in Keras 2) opens, decodes and resizes the items of
-    a batch again in every epoch, although only what it draws for them differs.
-
-    ## What changes
-    Statements and calls that give the same for the same item (a path, an index) are moved into
-    a function that keeps what it returned, in memory, by the item, and hands out copies. What is
-    random stays where it is, and draws the same numbers.
-
-    ## When not to
-    When all items, those of other datasets of the class among them, do not fit the memory.
-    When worker processes make the batches: what they kept ends with each epoch.
-    When the dataset changes while training (`dataset.size = 128`), or files are written anew.
+    Why slow: `__getitem__` of a `PyDataset` (`Sequence` in Keras 2) opens, decodes and resizes the
+    items of a batch again in every epoch, although only what it draws for them differs.
+    Changes: Statements and calls that give the same for the same item (a path, an index) are moved
+    into a function that keeps what it returned, in memory, by the item, and hands out copies. What
+    is random stays where it is, and draws the same numbers.
+    When not: When all items, those of other datasets of the class among them, do not fit the
+    memory. When worker processes make the batches: what they kept ends with each epoch. When the
+    dataset changes while training (`dataset.size = 128`), or files are written anew.
     """
 
-    category = "input"
     framework = "keras"
     usual = 1.7
-    equivalence = Equivalence.EXACT
     warm_up_epochs = 1  # the first one makes the items
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -16,7 +16,7 @@ from trainperf.fixes.common.pipeline import (
     upper,
 )
 from trainperf.fixes.tf_data._mapped import put_in
-from trainperf.model import Equivalence, Evidence, Finding, Stage
+from trainperf.model import Evidence, Finding, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword, starred
 
@@ -71,23 +71,18 @@ def batches_of_windows(
 class TfWindows(Fix):
     """Gather the windows of a time series batch by batch.
 
-    ## Why it is slow
-    Keras's `timeseries_dataset_from_array` calls two small functions for every window, two more
-    for its target: 1,024 calls for a batch of 256, which take longer than copying the numbers.
-
-    ## What changes
-    A function in the script takes the same arguments: it batches the start positions and gathers
-    all windows of a batch at once. Batches, their order (by the same random numbers), shapes and
-    types stay the same. Calls in the same file that make batches of the same form go along.
-
-    ## When not to
-    When windows are so large (thousands of steps, pictures) that copying them is all the work.
-    When memory is short: whole batches are prefetched, not single windows.
+    Why slow: Keras's `timeseries_dataset_from_array` calls two small functions for every window,
+    two more for its target: 1,024 calls for a batch of 256, which take longer than copying the
+    numbers.
+    Changes: A function in the script takes the same arguments: it batches the start positions and
+    gathers all windows of a batch at once. Batches, their order (by the same random numbers),
+    shapes and types stay the same. Calls in the same file that make batches of the same form go
+    along.
+    When not: When windows are so large (thousands of steps, pictures) that copying them is all the
+    work. When memory is short: whole batches are prefetched, not single windows.
     """
 
-    category = "input"
     usual = 1.4
-    equivalence = Equivalence.EXACT
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find windows that Keras gathers one by one into batches."""

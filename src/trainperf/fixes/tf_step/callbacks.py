@@ -54,25 +54,20 @@ POSITIONS = {"save_freq": 6, "update_freq": 5, "profile_batch": 6}
 class KerasCallbackPerBatch(Fix):
     """Do the work of a callback once per epoch or every 100 batches, not in each.
 
-    ## Why it is slow
-    Callbacks run in Python between two steps, and the model waits for them. Writing a
+    Why slow: Callbacks run in Python between two steps, and the model waits for them. Writing a
     checkpoint, a TensorBoard record or a log line after each batch can take longer than it.
-
-    ## What changes
-    `ModelCheckpoint(save_freq="epoch")` and `TensorBoard(update_freq="epoch")` write at
-    the end of each epoch; a callback of your own works in every 100th batch. Training
-    computes the same numbers; there are fewer checkpoints and fewer points in the logs.
-    Where each batch overwrites what the one before left, and only an epoch's end reads it, it
-    works in the epoch's last batch: nothing changes at all.
-
-    ## When not to
+    Changes: `ModelCheckpoint(save_freq="epoch")` and `TensorBoard(update_freq="epoch")` write at
+    the end of each epoch; a callback of your own works in every 100th batch. Training computes the
+    same numbers; there are fewer checkpoints and fewer points in the logs. Where each batch
+    overwrites what the one before left, and only an epoch's end reads it, it works in the epoch's
+    last batch: nothing changes at all.
+    When not:
     - Epochs of hours: keep a checkpoint every few thousand batches, so that little is lost.
-    - A callback that steers the training (a schedule, early stopping) or keeps sums over
-      batches: no edit is written for it.
+    - A callback that steers the training (a schedule, early stopping) or keeps sums over batches:
+      no edit is written for it.
     - On a GPU, part of what a callback takes may be waiting for the step to end, which stays.
     """
 
-    category = "host"
     framework = "keras"
     usual = 1.5
     equivalence = Equivalence.SEMANTICS

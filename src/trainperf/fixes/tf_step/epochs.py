@@ -55,23 +55,19 @@ STEPS_PER_EPOCH = 11
 class KerasEpochEnd(Fix):
     """Take one iterator for all epochs, and do less between them.
 
-    ## Why it is slow
-    Between two epochs the model stands still while callbacks write checkpoints and the input
-    starts anew: files are opened, the shuffle buffer is filled. With short epochs this adds up.
-
-    ## What changes
-    `fit(ds.repeat().prefetch(tf.data.AUTOTUNE), steps_per_epoch=len(ds))` opens the input
-    once, and reads ahead while validation runs. Epochs have the same elements; where the
-    dataset is shuffled or draws random numbers, in another order and other ones.
-    Fewer or smaller checkpoints and a smaller shuffle buffer take less time as well.
-
-    ## When not to
+    Why slow: Between two epochs the model stands still while callbacks write checkpoints and the
+    input starts anew: files are opened, the shuffle buffer is filled. With short epochs this adds
+    up.
+    Changes: `fit(ds.repeat().prefetch(tf.data.AUTOTUNE), steps_per_epoch=len(ds))` opens the input
+    once, and reads ahead while validation runs. Epochs have the same elements; where the dataset
+    is shuffled or draws random numbers, in another order and other ones. Fewer or smaller
+    checkpoints and a smaller shuffle buffer take less time as well.
+    When not:
     - When the dataset changes from epoch to epoch by what Python sets in between.
     - With `steps_per_execution`, unless it divides the steps of an epoch: Keras would round up.
     - Checkpoints guard against losing work: keep as many as the run's length asks for.
     """
 
-    category = "host"
     concerns = "epoch end"
     counted = True
     usual = 1.2
@@ -191,18 +187,14 @@ ARRAYS = ("numpy", "tensors")
 class KerasFrozenBase(Fix):
     """Compute what a frozen base makes of the data once, and train the head on that.
 
-    ## Why it is slow
-    The first layers hold most of the weights, and none of them trains: a pretrained base
-    under a new head. For the same image they give the same features in every epoch, yet the
-    images are read, decoded and sent through them each time. The head alone takes little.
-
-    ## What changes
-    The features of the training and the validation data are computed once, before `fit`, and
-    held in memory; `fit` trains a model of the last layers on them. They share their weights
-    with the whole model, which is evaluated and saved as before. A shuffled dataset takes
-    another order.
-
-    ## When not to
+    Why slow: The first layers hold most of the weights, and none of them trains: a pretrained base
+    under a new head. For the same image they give the same features in every epoch, yet the images
+    are read, decoded and sent through them each time. The head alone takes little.
+    Changes: The features of the training and the validation data are computed once, before `fit`,
+    and held in memory; `fit` trains a model of the last layers on them. They share their weights
+    with the whole model, which is evaluated and saved as before. A shuffled dataset takes another
+    order.
+    When not:
     - With random augmentation ahead of the base: each epoch has other images.
     - When callbacks of your own call the model that is trained: they would get the head.
     - When the base is to be trained later: that needs the images, as it is written.

@@ -30,20 +30,15 @@ BY_PLACE = ("x", "y", "batch_size", "epochs", "verbose", "callbacks")
 class KerasFitPerBatch(Fix):
     """Train on each batch by `train_on_batch`, not by a `fit` of its own.
 
-    ## Why it is slow
-    Each call of `fit` makes an input pipeline, opens and closes it, resets metrics and calls
-    callbacks: tens of milliseconds, whatever the one step in it takes.
-
-    ## What changes
-    `train_on_batch` makes the same update without a pipeline. A `fit` shuffles the samples of its
-    batch, so sums are rounded in another order.
-
-    ## When not to
+    Why slow: Each call of `fit` makes an input pipeline, opens and closes it, resets metrics and
+    calls callbacks: tens of milliseconds, whatever the one step in it takes.
+    Changes: `train_on_batch` makes the same update without a pipeline. A `fit` shuffles the
+    samples of its batch, so sums are rounded in another order.
+    When not:
     - Where callbacks or a validation of `fit` are wanted after each batch.
     - Batches that are all there from the start: one `fit` over them is simpler.
     """
 
-    category = "host"
     concerns = "outside"
     framework = "keras"
     counted = True
@@ -106,19 +101,15 @@ class KerasFitPerBatch(Fix):
 class KerasCompileInLoop(Fix):
     """Build and compile a model once, and start each training from its first weights.
 
-    ## Why it is slow
-    A new model, or a new `compile`, makes new functions: each of them is traced, and compiled by
-    XLA, in its first step. In a loop over folds, windows or settings that comes in every turn.
-
-    ## What changes
-    One model is compiled before the loop; a turn begins by setting the weights it had at first
-    (and the optimizer's variables). Turns that began with other random weights begin with the same.
-
-    ## When not to
-    Where turns differ in layers, shapes, loss or optimizer: then each needs its own.
+    Why slow: A new model, or a new `compile`, makes new functions: each of them is traced, and
+    compiled by XLA, in its first step. In a loop over folds, windows or settings that comes in
+    every turn.
+    Changes: One model is compiled before the loop; a turn begins by setting the weights it had at
+    first (and the optimizer's variables). Turns that began with other random weights begin with
+    the same.
+    When not: Where turns differ in layers, shapes, loss or optimizer: then each needs its own.
     """
 
-    category = "host"
     concerns = "outside"
     framework = "keras"
     counted = True

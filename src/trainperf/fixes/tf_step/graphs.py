@@ -28,23 +28,18 @@ from trainperf.source.statements import (
 class TfFunction(Fix):
     """Compile the training step of a custom loop with `@tf.function`.
 
-    ## Why it is slow
-    Without `tf.function`, Python starts every operation of the step one by one, which costs
-    small and middle-sized models more than the arithmetic; a GPU waits between them.
-
-    ## What changes
-    The step is traced once into a graph, and each call runs that graph. The mathematics is the
-    same; rounding and the stream of random numbers may differ. A step that stands in the body
-    of the loop becomes a function ahead of it, as far as it does nothing in Python.
-
-    ## When not to
-    - The step must not depend on Python side effects: `print`, `.numpy()`, counters and lists
-      are seen only while tracing. Use `tf.print` and `tf.Variable`.
+    Why slow: Without `tf.function`, Python starts every operation of the step one by one, which
+    costs small and middle-sized models more than the arithmetic; a GPU waits between them.
+    Changes: The step is traced once into a graph, and each call runs that graph. The mathematics
+    is the same; rounding and the stream of random numbers may differ. A step that stands in the
+    body of the loop becomes a function ahead of it, as far as it does nothing in Python.
+    When not:
+    - The step must not depend on Python side effects: `print`, `.numpy()`, counters and lists are
+      seen only while tracing. Use `tf.print` and `tf.Variable`.
     - Python numbers among the arguments cause a new trace for each value. Pass tensors.
     - Keep what makes variables (a new optimizer, a new layer) out of the step.
     """
 
-    category = "host"
     usual = 5.0
     probed_by = "compiled"
     equivalence = Equivalence.NUMERICS
@@ -106,15 +101,11 @@ for x, y in dataset:
 class TfJitCompile(Fix):
     """Compile the `tf.function` of a training step with XLA: `jit_compile=True`.
 
-    ## Why it is slow
-    A `tf.function` runs each operation of its graph as a kernel of its own, which reads its
-    input from memory and writes its result back. XLA fuses them.
-
-    ## What changes
-    The function is compiled as a whole for each shape of its arguments, which takes seconds
-    to minutes once. The mathematics is the same, rounding differs.
-
-    ## When not to
+    Why slow: A `tf.function` runs each operation of its graph as a kernel of its own, which reads
+    its input from memory and writes its result back. XLA fuses them.
+    Changes: The function is compiled as a whole for each shape of its arguments, which takes
+    seconds to minutes once. The mathematics is the same, rounding differs.
+    When not:
     - Batches of changing shape are compiled anew for each shape.
     - Operations that XLA does not know (strings, lookups, `tf.py_function`, iterators) make the
       first call fail.
@@ -175,23 +166,18 @@ EVERY_STEP = 0.9
 class TfRetracing(Fix):
     """Stop the training function from being traced again.
 
-    ## Why it is slow
-    A `tf.function` is traced for each new combination of shapes, types and Python values of its
-    arguments. Each trace builds a new graph, and costs as much as hundreds of steps.
-
-    ## What changes
-    Tensors in place of Python numbers, one signature for all shapes, or batches of one shape:
-    then one trace serves every call. `min` and `max` of a number become `tf.minimum` and
+    Why slow: A `tf.function` is traced for each new combination of shapes, types and Python values
+    of its arguments. Each trace builds a new graph, and costs as much as hundreds of steps.
+    Changes: Tensors in place of Python numbers, one signature for all shapes, or batches of one
+    shape: then one trace serves every call. `min` and `max` of a number become `tf.minimum` and
     `tf.maximum`; `drop_remainder=True` leaves the smaller last batch of an epoch out.
-
-    ## When not to
+    When not:
     - A few traces at the start (one per bucket of lengths) are the price of less padding.
     - XLA needs fixed shapes: there, pad to a few lengths instead of relaxing them.
-    - What Python does while tracing (`print`, counters, lists) was done in every step, and is
-      done once after this: no edit is written for such a function.
+    - What Python does while tracing (`print`, counters, lists) was done in every step, and is done
+      once after this: no edit is written for such a function.
     """
 
-    category = "host"
     usual = 3.0
     counted = True
     equivalence = Equivalence.NUMERICS

@@ -25,22 +25,17 @@ NEEDLESS = frozenset({"x", "batch_size", "verbose"})
 class KerasPredictInLoop(Fix):
     """Use `predict_on_batch` instead of `predict` for one small batch at a time.
 
-    ## Why it is slow
-    Each call of `predict` builds a dataset and begins a loop with callbacks and a progress bar:
-    tens of milliseconds, for a model that may need one. `predict_on_batch` calls the same
-    compiled function on the batch: 43 ms became 0.9 ms for a small LSTM (Keras 3.15). `model(x)`
-    is no remedy, as it runs each layer from Python.
-
-    ## What changes
-    Nothing: the same function gives the same array. Inputs that do not depend on one another are
-    better given to one call, several at a time.
-
-    ## When not to
+    Why slow: Each call of `predict` builds a dataset and begins a loop with callbacks and a
+    progress bar: tens of milliseconds, for a model that may need one. `predict_on_batch` calls the
+    same compiled function on the batch: 43 ms became 0.9 ms for a small LSTM (Keras 3.15).
+    `model(x)` is no remedy, as it runs each layer from Python.
+    Changes: Nothing: the same function gives the same array. Inputs that do not depend on one
+    another are better given to one call, several at a time.
+    When not:
     - For a whole set of data: `predict` batches it, and keeps the device busy.
     - For inputs of ever new shapes: the function is traced anew for them, as by `predict`.
     """
 
-    category = "host"
     concerns = "outside"
     counted = True
 
@@ -87,17 +82,13 @@ def _predict_on_batch(script: Script, site: Site, rows: int | None) -> None:
 class KerasEagerCall(Fix):
     """Use `predict_on_batch` instead of calling a model eagerly in a Python loop.
 
-    ## Why it is slow
-    `model(x)` outside of a compiled function runs each layer, and each operation of it, from
-    Python: 1.7 ms for a model of three dense layers, whose arithmetic is next to nothing.
+    Why slow: `model(x)` outside of a compiled function runs each layer, and each operation of it,
+    from Python: 1.7 ms for a model of three dense layers, whose arithmetic is next to nothing.
     `predict_on_batch` calls one compiled function instead: 0.4 ms (Keras 3.15).
-
-    ## What changes
-    The result is made a tensor again, unless `.numpy()` is all that is asked of it. The
+    Changes: The result is made a tensor again, unless `.numpy()` is all that is asked of it. The
     mathematics is that of a call with `training=False`; rounding may differ. Inputs that do not
     depend on one another are better given to one call, several at a time.
-
-    ## When not to
+    When not:
     - Within a `GradientTape`, whose gradients need the call; and with `training=True`.
     - Where the layers of the model are replaced, or do something in Python in each call: the
       compiled function keeps what they were when it was traced.
@@ -105,7 +96,6 @@ class KerasEagerCall(Fix):
     - On a GPU, where the result goes into further tensor operations: it need not come to the host.
     """
 
-    category = "host"
     concerns = "outside"
     equivalence = Equivalence.NUMERICS
     counted = True

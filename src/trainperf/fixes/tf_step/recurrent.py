@@ -36,15 +36,11 @@ def _layers(evidence: Evidence, *classes: str) -> list[LayerFacts]:
 class RnnCellWrapped(Fix):
     """Use the `LSTM` or `GRU` layer in place of `RNN(cell)`.
 
-    ## Why it is slow
-    `RNN(LSTMCell(…))` runs the cell in a loop over the time steps, whatever the device.
+    Why slow: `RNN(LSTMCell(…))` runs the cell in a loop over the time steps, whatever the device.
     `LSTM(…)` computes the same, and on a GPU in one cuDNN kernel over the whole sequence.
-
-    ## What changes
-    The same mathematics in another kernel: losses differ by rounding. Weights saved from the
-    old layer have other names, so checkpoints do not load by themselves.
-
-    ## When not to
+    Changes: The same mathematics in another kernel: losses differ by rounding. Weights saved from
+    the old layer have other names, so checkpoints do not load by themselves.
+    When not:
     - Cells of your own, and stacks of different cells, have no layer.
     - Without a GPU there is nothing to gain.
     """
@@ -73,16 +69,12 @@ class RnnCellWrapped(Fix):
 class RnnCudnn(Fix):
     """Build LSTM and GRU layers so that they can use cuDNN.
 
-    ## Why it is slow
-    On a GPU, an LSTM or GRU with the default arguments runs as one cuDNN kernel over the whole
-    sequence, with others as a loop over the time steps: often many times slower.
-
-    ## What changes
-    cuDNN needs `activation="tanh"`, `recurrent_activation="sigmoid"`, `use_bias=True`,
+    Why slow: On a GPU, an LSTM or GRU with the default arguments runs as one cuDNN kernel over the
+    whole sequence, with others as a loop over the time steps: often many times slower.
+    Changes: cuDNN needs `activation="tanh"`, `recurrent_activation="sigmoid"`, `use_bias=True`,
     `recurrent_dropout=0`, `unroll=False`, and for GRU `reset_after=True`. Except for `unroll`,
     this changes the model: train it anew and compare.
-
-    ## When not to
+    When not:
     - Masked sequences must be padded on the right, or cuDNN cannot be used at all.
     - A layer that uses cuDNN turns XLA off for the whole model. Where XLA is fast,
       `use_cudnn=False` can be right: measure both.
@@ -134,16 +126,12 @@ Without a GPU an unrolled LSTM runs faster, step for step, than one in a loop: a
 class RnnUnroll(Fix):
     """Take `unroll=True` out of recurrent layers.
 
-    ## Why it is slow
-    An unrolled layer puts one copy of its cell into the graph for each time step: minutes to
-    trace and compile, and much memory. On a GPU it keeps an LSTM or GRU from cuDNN.
-
-    ## What changes
-    The same cell runs in a loop, or in cuDNN on a GPU. The numbers are the same, to rounding.
-
-    ## When not to
-    - Without a GPU, and for sequences of a few dozen steps at most, the unrolled layer runs
-      faster once it is traced. Long runs are then better off with it.
+    Why slow: An unrolled layer puts one copy of its cell into the graph for each time step:
+    minutes to trace and compile, and much memory. On a GPU it keeps an LSTM or GRU from cuDNN.
+    Changes: The same cell runs in a loop, or in cuDNN on a GPU. The numbers are the same, to
+    rounding.
+    When not: Without a GPU, and for sequences of a few dozen steps at most, the unrolled layer
+    runs faster once it is traced. Long runs are then better off with it.
     """
 
     category = "model"

@@ -54,17 +54,13 @@ def _compile_seen(evidence: Evidence) -> dict[str, Any]:
 class KerasJitCompile(Fix):
     """Compile the step with XLA, or `torch.compile`: `jit_compile=True`.
 
-    ## Why it is slow
-    Without XLA each operation of the step is a kernel of its own; XLA fuses them. Keras turns it
-    on by itself (`jit_compile="auto"`), but off again, without a word, on hosts without a GPU,
-    under `tf.distribute`, with op determinism, and as soon as one layer does not support it. On
-    PyTorch it is off unless asked for, and what compiles is `torch.compile`.
-
-    ## What changes
-    The step is compiled as a whole before the first batch, which takes seconds to minutes
+    Why slow: Without XLA each operation of the step is a kernel of its own; XLA fuses them. Keras
+    turns it on by itself (`jit_compile="auto"`), but off again, without a word, on hosts without a
+    GPU, under `tf.distribute`, with op determinism, and as soon as one layer does not support it.
+    On PyTorch it is off unless asked for, and what compiles is `torch.compile`.
+    Changes: The step is compiled as a whole before the first batch, which takes seconds to minutes
     once. The mathematics is the same, rounding differs.
-
-    ## When not to
+    When not:
     - Batches of changing shape are compiled anew for each shape.
     - Runs too short to earn the compilation back (the report gives the number of steps).
     - LSTM and GRU on a GPU: cuDNN is often faster than XLA. Measure both.
@@ -121,21 +117,16 @@ def _why_off(model: ModelFacts) -> str:
 class KerasRunEagerly(Fix):
     """Take `run_eagerly=True` out of `compile`.
 
-    ## Why it is slow
-    `run_eagerly=True` is meant for debugging. Keras then runs `train_step` in Python,
+    Why slow: `run_eagerly=True` is meant for debugging. Keras then runs `train_step` in Python,
     operation by operation, instead of as one compiled graph, and XLA is off.
-
-    ## What changes
-    `fit` traces the step once and runs the graph. The mathematics is the same; rounding and
-    the stream of random numbers may differ.
-
-    ## When not to
-    - A `train_step` or layer that uses `.numpy()`, NumPy or Python lists on tensors needs
-      eager mode. Rewrite that part in TensorFlow operations first.
+    Changes: `fit` traces the step once and runs the graph. The mathematics is the same; rounding
+    and the stream of random numbers may differ.
+    When not:
+    - A `train_step` or layer that uses `.numpy()`, NumPy or Python lists on tensors needs eager
+      mode. Rewrite that part in TensorFlow operations first.
     - While debugging: breakpoints and `print` inside layers work only eagerly.
     """
 
-    category = "host"
     framework = "keras"
     usual = 5.0
     probed_by = "compiled"
@@ -201,24 +192,19 @@ DOES_SOMETHING_S = 5e-6
 class KerasStepsPerExecution(Fix):
     """Let Keras run several steps per call with `steps_per_execution`.
 
-    ## Why it is slow
-    For each step Keras returns to Python, starts the compiled function, hands the batch over
-    and runs the callbacks. When a step takes only a few milliseconds, that is a large part.
-
-    ## What changes
-    One call runs 16 steps in a loop inside the graph, or as many near to that as divide an
-    epoch. The numbers stay the same. Callbacks, the progress bar and `on_train_batch_end` run
+    Why slow: For each step Keras returns to Python, starts the compiled function, hands the batch
+    over and runs the callbacks. When a step takes only a few milliseconds, that is a large part.
+    Changes: One call runs 16 steps in a loop inside the graph, or as many near to that as divide
+    an epoch. The numbers stay the same. Callbacks, the progress bar and `on_train_batch_end` run
     once in these steps. Where a callback in use acts on batches (`ModelCheckpoint(save_freq=100)`,
     a log or a schedule of your own), it saves, writes or sets something else: that changes the
     experiment.
-
-    ## When not to
+    When not:
     - Callbacks that must see every batch (a learning rate set per batch, a log of each loss).
     - Steps longer than about 20 ms: there is little to gain.
     - The first call traces and compiles a larger graph.
     """
 
-    category = "host"
     framework = "keras"
     usual = 2.5
     edit = SetArgument("steps_per_execution", "{steps}", COMPILE)
@@ -322,20 +308,15 @@ CALLS = {
 class TfDebugModes(Fix):
     """Turn TensorFlow's debug modes off.
 
-    ## Why it is slow
-    `enable_check_numerics` adds a check to every operation, `enable_op_determinism` leaves out the
-    fastest kernels of a GPU, parallel `map`s that draw random numbers, and XLA.
-
-    ## What changes
-    The call that turned the mode on is taken out. Without determinism, two runs on a GPU differ
-    in the last digits, and random augmentation differs from run to run.
-
-    ## When not to
+    Why slow: `enable_check_numerics` adds a check to every operation, `enable_op_determinism`
+    leaves out the fastest kernels of a GPU, parallel `map`s that draw random numbers, and XLA.
+    Changes: The call that turned the mode on is taken out. Without determinism, two runs on a GPU
+    differ in the last digits, and random augmentation differs from run to run.
+    When not:
     - While you look for a NaN, or for the cause of a difference between two runs.
     - Where results must be the same bit by bit.
     """
 
-    category = "host"
     usual = 2.0
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -21,15 +21,11 @@ from trainperf.rewrite import Script
 class TfStrategyBatch(Fix):
     """Scale the global batch with the replicas.
 
-    ## Why it is slow
-    A strategy splits the batch among its replicas. What a step exchanges does not depend on it:
-    the smaller a replica's part, the more of each step goes into exchanging gradients.
-
-    ## What changes
-    With the batch multiplied by the number of replicas, each replica does as much per step as
-    one device alone would, and an epoch has fewer exchanges.
-
-    ## When not to
+    Why slow: A strategy splits the batch among its replicas. What a step exchanges does not depend
+    on it: the smaller a replica's part, the more of each step goes into exchanging gradients.
+    Changes: With the batch multiplied by the number of replicas, each replica does as much per
+    step as one device alone would, and an epoch has fewer exchanges.
+    When not:
     - There are fewer updates in an epoch: a common rule scales the learning rate with the batch
       for SGD, with its square root for Adam; compare the accuracy.
     - When the batch was scaled with the replicas already; each needs memory for its larger part.
@@ -76,15 +72,11 @@ for batch in dataset:
 class TfStrategyDataset(Fix):
     """Spread the dataset over the replicas.
 
-    ## Why it is slow
-    `strategy.run` gives each replica what it is given. A batch of a dataset that is not
+    Why slow: `strategy.run` gives each replica what it is given. A batch of a dataset that is not
     distributed goes to all of them whole: they compute the same, and exchange equal gradients.
-
-    ## What changes
-    `strategy.experimental_distribute_dataset` gives each replica its part of each batch. A
-    sample is computed once in a step, not once on every replica.
-
-    ## When not to
+    Changes: `strategy.experimental_distribute_dataset` gives each replica its part of each batch.
+    A sample is computed once in a step, not once on every replica.
+    When not:
     - The loss must be divided by the size of the global batch (`tf.nn.compute_average_loss`): a
       mean over the replica's part makes the summed gradients that many times larger.
     - When each replica draws samples of its own from what it is given.
@@ -127,15 +119,11 @@ with strategy.scope():
 class TfStrategyScope(Fix):
     """Build the model in the strategy's scope.
 
-    ## Why it is slow
-    A strategy was made for several devices, but the model was not built under
-    `with strategy.scope():`. Keras then trains it on one device, and says nothing.
-
-    ## What changes
-    What builds the model, and its `compile`, stand in the scope. Each step gives every device
-    its part of the batch and sums the gradients.
-
-    ## When not to
+    Why slow: A strategy was made for several devices, but the model was not built under `with
+    strategy.scope():`. Keras then trains it on one device, and says nothing.
+    Changes: What builds the model, and its `compile`, stand in the scope. Each step gives every
+    device its part of the batch and sums the gradients.
+    When not:
     - Batch normalisation takes its statistics of each device's part of the batch.
     - Small steps lose more by the exchange of gradients than the devices gain.
     - The optimizer has to be made in the scope; logical devices of one CPU gain little.
@@ -171,20 +159,15 @@ class TfStrategyScope(Fix):
 class TfStrategySingle(Fix):
     """Train without a distribution strategy where there is but one device.
 
-    ## Why it is slow
-    `MirroredStrategy` gives each replica its part of the batch and a copy of the weights, and
-    adds up the gradients. Virtual devices of one CPU share its cores, and the exchange comes on
-    top; with one replica there is nothing to share out, and the bookkeeping stays.
-
-    ## What changes
-    `tf.distribute.get_strategy()` stands in its place: `scope`, `run` and the like work, with
-    one replica. The global batch stays; batch normalisation sees all of it.
-
-    ## When not to
-    - When the same script runs on several GPUs elsewhere, or you test that it would.
+    Why slow: `MirroredStrategy` gives each replica its part of the batch and a copy of the
+    weights, and adds up the gradients. Virtual devices of one CPU share its cores, and the
+    exchange comes on top; with one replica there is nothing to share out, and the bookkeeping
+    stays.
+    Changes: `tf.distribute.get_strategy()` stands in its place: `scope`, `run` and the like work,
+    with one replica. The global batch stays; batch normalisation sees all of it.
+    When not: When the same script runs on several GPUs elsewhere, or you test that it would.
     """
 
-    category = "host"
     usual = 1.8
     equivalence = Equivalence.NUMERICS
     counted = True  # replicas are, and noise of the times is often theirs

@@ -29,24 +29,19 @@ the stack do not say what a copy is for; without such a word `keras_callback_per
 class KerasWeightCopies(Fix):
     """Average the weights in variables: by the optimizer, or in a compiled function.
 
-    ## Why it is slow
-    `get_weights()` copies all weights to NumPy, `set_weights()` copies them back one by one, and
-    NumPy makes new arrays of their size for each product and sum of a blend. A callback does
-    that between two steps, and the model waits for it.
-
-    ## What changes
-    `use_ema=True` has the optimizer keep the average of the trained weights in its own update;
-    `SwapEMAWeights` puts it in their place where the model is evaluated, `fit` at its end. A
-    compiled blend writes into variables of its own, or of a second model. Averages differ by
+    Why slow: `get_weights()` copies all weights to NumPy, `set_weights()` copies them back one by
+    one, and NumPy makes new arrays of their size for each product and sum of a blend. A callback
+    does that between two steps, and the model waits for it.
+    Changes: `use_ema=True` has the optimizer keep the average of the trained weights in its own
+    update; `SwapEMAWeights` puts it in their place where the model is evaluated, `fit` at its end.
+    A compiled blend writes into variables of its own, or of a second model. Averages differ by
     rounding; statistics of `BatchNormalization` are not trained: assign them as they are.
-
-    ## When not to
+    When not:
     - Weights that are only logged: read them every 100 batches.
     - An average that is wanted only now and then can be taken of the weights of each epoch.
     - On a GPU, part of what is measured may be waiting for the step to end, which stays.
     """
 
-    category = "host"
     framework = "keras"
     equivalence = Equivalence.NUMERICS
     without_edit = "code that reads the average would have to be changed with it"

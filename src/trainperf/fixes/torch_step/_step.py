@@ -113,11 +113,3 @@ def process_site(evidence: Evidence) -> Site | None:
     places = [evidence.loop.where, *([model.call, model.where] if model else [])]
     exact = [site for site in places if site is not None and site.exact]
     return next(iter(exact), next((site for site in places if site is not None), None))
-
-
-def planned_steps(evidence: Evidence) -> int | None:
-    """Steps of the whole run, None if they are not known."""
-    loop = evidence.loop
-    if loop.epochs is None or loop.epoch_steps is None:
-        return None
-    return loop.epochs * loop.epoch_steps

@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
-from trainperf.fixes.torch_step._step import RECURRENT, count_of, part_said, part_seconds
+from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence
 from trainperf.model.torch.step import DeviceWait
 
@@ -31,21 +31,15 @@ Without old gradients it keeps the new ones as they are. Filling with zeros is o
 class TorchDenseZeros(Fix):
     """Multiply by a sparse matrix where nearly all of it is zeros.
 
-    ## Why it is slow
-    A dense product multiplies and adds every element, forward and backward, and reads all of them
-    from memory. Of an adjacency matrix, a one-hot code or a mask, nearly all are zeros.
-
-    ## What changes
-    A sparse matrix holds the others alone: a product takes time and memory by their number. Sums
-    are rounded in another order.
-
-    ## When not to
-    When the zeros do not last: the operand was seen to be the same in a few steps only. A gradient
-    with respect to the matrix itself is another matter: its zeros become numbers.
+    Why slow: A dense product multiplies and adds every element, forward and backward, and reads
+    all of them from memory. Of an adjacency matrix, a one-hot code or a mask, nearly all are
+    zeros.
+    Changes: A sparse matrix holds the others alone: a product takes time and memory by their
+    number. Sums are rounded in another order.
+    When not: When the zeros do not last: the operand was seen to be the same in a few steps only.
+    A gradient with respect to the matrix itself is another matter: its zeros become numbers.
     """
 
-    framework = "torch"
-    category = "model"
     equivalence = Equivalence.NUMERICS
     usual = 2.0
     without_edit = "where the matrix is made and all that reads it has to be changed together"
@@ -80,19 +74,13 @@ class TorchDenseZeros(Fix):
 class TorchSameEachStep(Fix):
     """Compute once what is the same in every step.
 
-    ## Why it is slow
-    Nothing that the line reads changes: the same tensors, no weight that is trained among them, go
-    into the same operators, and the same numbers come out, in each step.
-
-    ## What changes
-    Computed ahead of the loop, it is there in each step. It stays in memory.
-
-    ## When not to
-    When something changes now and then, each epoch for instance: the line was seen in a few steps.
+    Why slow: Nothing that the line reads changes: the same tensors, no weight that is trained
+    among them, go into the same operators, and the same numbers come out, in each step.
+    Changes: Computed ahead of the loop, it is there in each step. It stays in memory.
+    When not: When something changes now and then, each epoch for instance: the line was seen in a
+    few steps.
     """
 
-    framework = "torch"
-    category = "model"
     usual = 1.5
     without_edit = "where it is to be computed is for you to say"
 
@@ -117,21 +105,14 @@ class TorchSameEachStep(Fix):
 class TorchGrowingGraph(Fix):
     """Cut the graph between one step and the next.
 
-    ## Why it is slow
-    What one step computes and the next one reads keeps the graph it came from. With `retain_graph`
-    each backward derives all steps before it again, and takes longer and longer.
-
-    ## What changes
-    A value that is detached before it is kept enters the next step as a number: gradients end
-    there, as most such scripts intend.
-
-    ## When not to
-    When earlier steps are to be derived again: back-propagation through time has its own length,
-    after which it detaches.
+    Why slow: What one step computes and the next one reads keeps the graph it came from. With
+    `retain_graph` each backward derives all steps before it again, and takes longer and longer.
+    Changes: A value that is detached before it is kept enters the next step as a number: gradients
+    end there, as most such scripts intend.
+    When not: When earlier steps are to be derived again: back-propagation through time has its own
+    length, after which it detaches.
     """
 
-    framework = "torch"
-    category = "model"
     equivalence = Equivalence.SEMANTICS
     usual = 2.0
     without_edit = "where a gradient should end is for you to say"
@@ -172,22 +153,16 @@ loss.backward()  # without retain_graph""",
 class TorchUnusedRows(Fix):
     """Update only the rows of an embedding that a step has used.
 
-    ## Why it is slow
-    The gradient of an embedding is a whole table, zeros but for the rows that the batch looked up.
-    It is filled with zeros, and an optimizer such as Adam reads and writes the table, the gradient
-    and two more of the same size, in each step.
-
-    ## What changes
-    `sparse=True` makes a gradient of the used rows alone, and `SparseAdam` updates these. Moments
-    of the other rows do not decay in between, so that training differs a little from Adam's.
-
-    ## When not to
-    With weight decay on the table, or gradients that are clipped by the norm of all of them: sparse
-    gradients take no part in either. With `DistributedDataParallel` on NCCL.
+    Why slow: The gradient of an embedding is a whole table, zeros but for the rows that the batch
+    looked up. It is filled with zeros, and an optimizer such as Adam reads and writes the table,
+    the gradient and two more of the same size, in each step.
+    Changes: `sparse=True` makes a gradient of the used rows alone, and `SparseAdam` updates these.
+    Moments of the other rows do not decay in between, so that training differs a little from
+    Adam's.
+    When not: With weight decay on the table, or gradients that are clipped by the norm of all of
+    them: sparse gradients take no part in either. With `DistributedDataParallel` on NCCL.
     """
 
-    framework = "torch"
-    category = "model"
     equivalence = Equivalence.SEMANTICS
     usual = 3.0
     without_edit = "the table needs an optimizer of its own"
@@ -231,63 +206,20 @@ optimizers = [torch.optim.SparseAdam(tables, lr=lr), torch.optim.Adam(rest, lr=l
         )
 
 
-class TorchFlattenParameters(Fix):
-    """Put the weights of recurrent layers into one piece of memory: `flatten_parameters()`.
-
-    ## Why it is slow
-    cuDNN wants all weights of an `LSTM`, `GRU` or `RNN` side by side. When they are not, after
-    `copy.deepcopy` or `DataParallel`, PyTorch copies them together in each forward.
-
-    ## What changes
-    `flatten_parameters()` copies them once. Values and results stay the same.
-
-    ## When not to
-    Under `DataParallel` each forward gets scattered copies of the weights anew, so the
-    call belongs into `forward`, and `DistributedDataParallel` is the real repair.
-    """
-
-    category = "model"
-    framework = "torch"
-    without_edit = "whether the weights are scattered once or in each forward is not seen"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find recurrent layers whose weights lie in several pieces of a GPU's memory."""
-        model = evidence.torch.model
-        if not model.scattered or evidence.device.kind != "GPU":
-            return None
-        layers = count_of(model, RECURRENT)
-        whose = f" of {model.cls}'s {layers} recurrent layers" if layers > 1 else ""
-        return Cause(
-            title="The weights of a recurrent layer lie scattered in GPU memory",
-            text=f"The weights{whose} are not in one piece of memory: each forward copies them "
-            f"together.{part_said(evidence, 'Forward takes', 'forward')}",
-            saves=Saving("at most all of forward", lambda: part_seconds(evidence, "forward")),
-            where=model.scattered,
-            advice="Call flatten_parameters() on the layer after the model is on the GPU, or first "
-            "in forward.",
-            snippet="self.rnn.flatten_parameters()\noutput, state = self.rnn(x)",
-        )
-
-
 class TorchHiddenWaits(Fix):
     """Keep the operations of a step from waiting for the GPU.
 
-    ## Why it is slow
-    Python runs ahead of the GPU and queues its kernels. Some operations cannot be queued:
-    `x[mask]`, `nonzero`, `unique`, `torch.tensor(…, device="cuda")`, a copy from memory that is
-    not pinned. Python waits for all that is queued, and then the GPU waits for Python.
-
-    ## What changes
-    The places named do the same without a number that the host has to know: `torch.where`
+    Why slow: Python runs ahead of the GPU and queues its kernels. Some operations cannot be
+    queued: `x[mask]`, `nonzero`, `unique`, `torch.tensor(…, device="cuda")`, a copy from memory
+    that is not pinned. Python waits for all that is queued, and then the GPU waits for Python.
+    Changes: The places named do the same without a number that the host has to know: `torch.where`
     in place of a mask (sums are added up in another order), constants made once, pinned memory.
-
-    ## When not to
-    Where the GPU is busy all the time, or waits once every hundred steps, nothing is lost.
+    When not: Where the GPU is busy all the time, or waits once every hundred steps, nothing is
+    lost.
     """
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     without_edit = "what gives the same without a number of the GPU's takes a decision"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -323,23 +255,16 @@ def _named(wait: DeviceWait) -> str:
 class TorchZeroGrad(Fix):
     """Let `zero_grad` drop the gradients, not fill them with zeros.
 
-    ## Why it is slow
-    `zero_grad(set_to_none=False)` writes zeros into every gradient. The backward then
+    Why slow: `zero_grad(set_to_none=False)` writes zeros into every gradient. The backward then
     reads and adds to them, where it could simply keep what it has computed.
-
-    ## What changes
-    Gradients are `None` until the backward makes new ones. That is PyTorch's default
+    Changes: Gradients are `None` until the backward makes new ones. That is PyTorch's default
     since 2.0; the numbers are the same.
-
-    ## When not to
-    - Weights that get no gradient in some steps: with zeros, momentum and weight decay
-      still change them, with `None` the optimizer passes them over.
+    When not:
+    - Weights that get no gradient in some steps: with zeros, momentum and weight decay still
+      change them, with `None` the optimizer passes them over.
     - Code that reads `.grad` between `zero_grad` and the backward.
     """
 
-    category = "model"
-    equivalence = Equivalence.EXACT
-    framework = "torch"
     without_edit = "weights without a gradient in some steps would be passed over"
 
     def look(self, evidence: Evidence) -> Cause | None:

@@ -79,25 +79,20 @@ TAKE_IT = ("from_pretrained", "from_config", "_from_config")
 class TorchSdpa(Fix):
     """Compute attention in one kernel, with `F.scaled_dot_product_attention`.
 
-    ## Why it is slow
-    Written out, attention makes a matrix of scores for each pair of positions, scales it, masks
-    it, takes the softmax and multiplies it with the values, each in memory, and backward again.
-
-    ## What changes
-    One function does all of it block by block, and the matrix is never stored. Masks go in as
-    `attn_mask`, a triangle as `is_causal`. The result is the same but for rounding; dropout draws
-    other random numbers. A row that is hidden whole by -inf gives 0, where it gave NaN.
-
-    ## When not to
+    Why slow: Written out, attention makes a matrix of scores for each pair of positions, scales
+    it, masks it, takes the softmax and multiplies it with the values, each in memory, and backward
+    again.
+    Changes: One function does all of it block by block, and the matrix is never stored. Masks go
+    in as `attn_mask`, a triangle as `is_causal`. The result is the same but for rounding; dropout
+    draws other random numbers. A row that is hidden whole by -inf gives 0, where it gave NaN.
+    When not:
     - When the attention weights themselves are wanted (plots, extra losses): no edit then.
     - Not every kernel takes a mask, or dropout: on a CPU dropout makes it slower.
     """
 
-    category = "model"
     usual = 1.25
     rarely_all = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find each `forward` that seems to compute attention by hand."""
@@ -290,22 +285,16 @@ def _check_names(reading: Reading, found: Attention, kept: set[str]) -> None:
 class TorchAttentionUnfused(Fix):
     """Let `scaled_dot_product_attention` take one of its fused kernels.
 
-    ## Why it is slow
-    It has kernels that never write the matrix of scores to memory. Where its arguments suit none
-    of them, it multiplies, adds, takes a softmax and multiplies again, over that whole matrix.
-
-    ## What changes
-    What keeps the kernel off: a mask of another form, dropout elsewhere, another order in memory.
-    Tensors of three dimensions get a fourth one for the call.
-
-    ## When not to
-    Where what keeps it off is what the model is about, as a learned bias for each pair.
+    Why slow: It has kernels that never write the matrix of scores to memory. Where its arguments
+    suit none of them, it multiplies, adds, takes a softmax and multiplies again, over that whole
+    matrix.
+    Changes: What keeps the kernel off: a mask of another form, dropout elsewhere, another order in
+    memory. Tensors of three dimensions get a fourth one for the call.
+    When not: Where what keeps it off is what the model is about, as a learned bias for each pair.
     """
 
-    category = "model"
     usual = 1.3
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     without_edit = "what keeps the kernel off may be what the model is about"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -338,24 +327,19 @@ class TorchAttentionUnfused(Fix):
 class TorchEagerAttention(Fix):
     """Let a model of Transformers attend in one kernel: `attn_implementation="sdpa"`.
 
-    ## Why it is slow
-    With "eager" the library writes attention out: a matrix of scores for each pair of positions is
-    multiplied, scaled, masked, taken the softmax of and multiplied again, each time in memory.
-
-    ## What changes
-    The model calls `scaled_dot_product_attention`, the library's own choice where nothing is set.
-    The result is the same but for rounding; dropout draws other random numbers.
-
-    ## When not to
+    Why slow: With "eager" the library writes attention out: a matrix of scores for each pair of
+    positions is multiplied, scaled, masked, taken the softmax of and multiplied again, each time
+    in memory.
+    Changes: The model calls `scaled_dot_product_attention`, the library's own choice where nothing
+    is set. The result is the same but for rounding; dropout draws other random numbers.
+    When not:
     - Where attention weights are wanted (`output_attentions`): only "eager" has them.
     - Some models say to be trained with "eager", Gemma 2 for one: it caps its scores.
     """
 
-    category = "model"
     usual = 1.25
     rarely_all = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetArgument("attn_implementation", '"sdpa"')
 
     def look(self, evidence: Evidence) -> Cause | None:

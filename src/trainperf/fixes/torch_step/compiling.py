@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
-from trainperf.fixes.common.step import saved_by, step_seconds
-from trainperf.fixes.common.words import at, ms, percent, times
+from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
-from trainperf.fixes.torch_step._step import compute_seconds, planned_steps, taken_probe
-from trainperf.model import Equivalence, Evidence, Finding, Probe, is_taken
+from trainperf.fixes.torch_step._step import compute_seconds
+from trainperf.model import Equivalence, Evidence, Finding, is_taken
 from trainperf.rewrite import Script
 
 MOSTLY = 0.70
 """Share of the operators' time in those that compiling can put together, from which a CPU is
-worth compiling for without a probe. Below, compiled code is often slower there: a small GPT,
+worth compiling for. Below, compiled code is often slower there: a small GPT,
 with half of its time in products, ran at 0.90 of its speed."""
 
 GAINS = 0.20
@@ -88,35 +88,30 @@ def fusing(evidence: Evidence) -> Fusing:
 class TorchCompile(Fix):
     """Compile the model with `torch.compile`, so that small operations are fused.
 
-    ## Why it is slow
-    Without it Python starts each operation by itself, which takes as long as a small one runs.
-    Each reads its input from memory and writes its result back: a GPU may do little else.
-
-    ## What changes
-    The model is compiled in place (`model.compile()`) at its first call, which takes seconds to
-    minutes once; rounding differs. One of PyTorch's own classes, such as `Sequential`, is wrapped
-    (`torch.compile(model)`): the names in its `state_dict` then begin with `_orig_mod.`.
-    Of at least four blocks of one class, compiling each is tried as well: the code of one serves
-    for all. Where a GPU stands idle between kernels, so is `mode="reduce-overhead"`: CUDA graphs
-    launch many at once. The best way is the one with which the whole training ends soonest.
-
-    ## When not to
+    Why slow: Without it Python starts each operation by itself, which takes as long as a small one
+    runs. Each reads its input from memory and writes its result back: a GPU may do little else.
+    Changes: The model is compiled in place (`model.compile()`) at its first call, which takes
+    seconds to minutes once; rounding differs. One of PyTorch's own classes, such as `Sequential`,
+    is wrapped (`torch.compile(model)`): the names in its `state_dict` then begin with
+    `_orig_mod.`. Of at least four blocks of one class, compiling each is tried as well: the code
+    of one serves for all. Where a GPU stands idle between kernels, so is `mode="reduce-overhead"`:
+    CUDA graphs launch many at once. The best way is the one with which the whole training ends
+    soonest.
+    When not:
     - Inputs of many shapes are compiled again and again; short runs do not earn it back.
     - Large convolutions or matrix products on a CPU: compiled code is often slower there.
     - Losses that need gradients of gradients (`create_graph=True`): they raise.
     - On a CPU it needs a C++ compiler.
     """
 
-    category = "model"
     usual = 1.0
     compiles = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a model that is not compiled and can be, without doing so again and again."""
         torch, on_gpu = evidence.torch, evidence.device.kind == "GPU"
-        model, made = torch.model, taken_probe(evidence, "compile")
+        model = torch.model
         if model.compiled or model.shapes > MOST_SHAPES:
             return None
         if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
@@ -125,26 +120,23 @@ class TorchCompile(Fix):
         with suppress(NotMeasured):
             could = fusing(evidence)
         # Where a trace leaves little to fuse on a CPU, compiled products lose more.
-        little = made is None and could is not None and could.saved < GAINS * could.compute
+        little = could is not None and could.saved < GAINS * could.compute
         if not on_gpu and (little or not torch.flags.get("cpp_compiler")):
             return None
         name, wrapped = model.name or "model", model.cls in OF_TORCH
         blocks = [asdict(several) for several in model.blocks]
         idle = could is not None and could.gaps > GAINS * could.compute  # waits for launches
         ways = [WHOLE, *[BY_BLOCK] * bool(blocks), *[IN_GRAPHS] * idle]
-        said = _probed(evidence, made) if made else _traced(evidence, could) if could else ""
-        probed = made is not None and not idle  # it ran without graphs of CUDA
+        said = _traced(evidence, could) if could else ""
         return Cause(
             title=f"{model.cls} is not compiled",
             text=f"Python starts each operation of {model.cls} by itself.{said}",
-            saves=Saving(FUSING, probe="compile")
-            if probed
-            else Saving(FUSING, lambda: fusing(evidence).saved),
+            saves=Saving(FUSING, lambda: fusing(evidence).saved),
             where=(model.where,) if model.where else (),
             advice="Compile the model right after it is built; its first step then takes seconds "
             f"to minutes.{'' if on_gpu else ' It needs a C++ compiler.'}",
             snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
-            sure=_promises(evidence, made, could),
+            sure=_promises(evidence, could),
             data={
                 "cls": model.cls,
                 **({"blocks": blocks} if blocks else {}),
@@ -177,11 +169,8 @@ class TorchCompile(Fix):
         script.insert_after(site, f"{name} = {torch}.compile({arguments})")
 
 
-def _promises(evidence: Evidence, made: Probe | None, could: Fusing | None) -> bool:
-    """Whether compiling is likely to pay: a probe of it does in this run, or a trace says so."""
-    if made is not None:
-        planned, saved = planned_steps(evidence), saved_by(evidence, made)
-        return planned is None or made.one_off_s < saved * planned
+def _promises(evidence: Evidence, could: Fusing | None) -> bool:
+    """Whether compiling is likely to pay, by a trace."""
     if could is None:
         return False
     if evidence.device.kind == "GPU":
@@ -198,36 +187,18 @@ def _traced(evidence: Evidence, could: Fusing) -> str:
     )
 
 
-def _probed(evidence: Evidence, made: Probe) -> str:
-    text = (
-        f" Compiled, the same computation ran {times(made.ratio)} as fast "
-        f"({ms(made.base_s)} → {ms(made.candidate_s)})."
-    )
-    if made.one_off_s and made.ratio > 1:
-        steps = round(made.one_off_s / max(saved_by(evidence, made), 1e-9)) + 1
-        text += f" Compiling took {ms(made.one_off_s)}, which {steps:,} steps earn back."
-    return text
-
-
 class TorchGraphBreaks(Fix):
     """Take what breaks the graph out of the compiled code.
 
-    ## Why it is slow
-    `torch.compile` cannot follow a number that Python asks of a tensor (`.item()`, `if x.sum()
-    > 0`), `print`, or a library that it does not know. The graph ends there, Python runs, and
-    a new graph begins. In a loop, the whole function runs without compiled code.
-
-    ## What changes
-    `torch.where` decides in place of `if`; what is only looked at is returned, and read outside.
-    With `fullgraph=True` the call that compiles raises at the first line that breaks a graph.
-
-    ## When not to
-    A break between two large graphs costs little, as does one in code that runs seldom.
+    Why slow: `torch.compile` cannot follow a number that Python asks of a tensor (`.item()`, `if
+    x.sum() > 0`), `print`, or a library that it does not know. The graph ends there, Python runs,
+    and a new graph begins. In a loop, the whole function runs without compiled code.
+    Changes: `torch.where` decides in place of `if`; what is only looked at is returned, and read
+    outside. With `fullgraph=True` the call that compiles raises at the first line that breaks a
+    graph.
+    When not: A break between two large graphs costs little, as does one in code that runs seldom.
     """
 
-    category = "model"
-    equivalence = Equivalence.EXACT
-    framework = "torch"
     without_edit = "what the line is for decides what it becomes"
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -259,20 +230,16 @@ losses.append(loss.detach())  # read and printed outside the compiled code, now 
 class TorchRecompiling(Fix):
     """Keep compiled code from being compiled again.
 
-    ## Why it is slow
-    `torch.compile` compiles for what it sees: shapes, and values of Python. Guards look at each
-    call whether that still holds; where one fails the function is compiled again, which takes
-    as long as hundreds of steps. After eight times PyTorch gives up (`recompile_limit`): what is
-    new then runs without compiled code.
-
-    ## What changes
-    `dynamic=True` in the call that compiles makes one code for all shapes. For a value of Python's
-    that changes no edit is written: a number that the model counts becomes a buffer, or leaves
-    the compiled part.
-
-    ## When not to
-    - A few compilations at the start, one for each of a few lengths, end by themselves; code
-      for one shape may be faster than code for all.
+    Why slow: `torch.compile` compiles for what it sees: shapes, and values of Python. Guards look
+    at each call whether that still holds; where one fails the function is compiled again, which
+    takes as long as hundreds of steps. After eight times PyTorch gives up (`recompile_limit`):
+    what is new then runs without compiled code.
+    Changes: `dynamic=True` in the call that compiles makes one code for all shapes. For a value of
+    Python's that changes no edit is written: a number that the model counts becomes a buffer, or
+    leaves the compiled part.
+    When not:
+    - A few compilations at the start, one for each of a few lengths, end by themselves; code for
+      one shape may be faster than code for all.
     - Code that must know a shape (`mode="max-autotune"`, CUDA graphs): pad to a few lengths.
     """
 
@@ -281,7 +248,6 @@ class TorchRecompiling(Fix):
     compiles = True
     counted = True
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     in_libraries = {"transformers": "`DataCollator…(pad_to_multiple_of=N)`"}
 
     def look(self, evidence: Evidence) -> Cause | None:

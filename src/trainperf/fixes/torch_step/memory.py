@@ -50,22 +50,18 @@ OF_A_BATCH = 4
 class TorchAllocConf(Fix):
     """Let the CUDA allocator grow its segments: `expandable_segments:True`.
 
-    ## Why it is slow
-    PyTorch keeps freed memory in blocks of the sizes that were asked for. Where sizes change from
-    step to step none fits: it waits for the GPU, gives all back and asks the driver for new ones.
-
-    ## What changes
-    `PYTORCH_CUDA_ALLOC_CONF` has `expandable_segments:True`: segments grow in place, so
+    Why slow: PyTorch keeps freed memory in blocks of the sizes that were asked for. Where sizes
+    change from step to step none fits: it waits for the GPU, gives all back and asks the driver
+    for new ones.
+    Changes: `PYTORCH_CUDA_ALLOC_CONF` has `expandable_segments:True`: segments grow in place, so
     free memory stays in one piece. The numbers are the same.
-
-    ## When not to
+    When not:
     - Where tensors are shared between processes on the GPU, and on Windows, which cannot do it.
     - The variable must be set before CUDA starts; a script that sets it itself wins.
     """
 
     category = "memory"
     equivalence = Equivalence.ENVIRONMENT
-    framework = "torch"
     edit = SetVariable({"PYTORCH_CUDA_ALLOC_CONF": "{conf}"})
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -98,23 +94,15 @@ class TorchAllocConf(Fix):
 class TorchCheckpointing(Fix):
     """Keep the activations where there is memory for them.
 
-    ## Why it is slow
-    Gradient checkpointing drops what the forward computed, and computes it again in the
+    Why slow: Gradient checkpointing drops what the forward computed, and computes it again in the
     backward: one more forward in each step.
-
-    ## What changes
-    Without it the step has one forward. Its activations stay in memory until the
+    Changes: Without it the step has one forward. Its activations stay in memory until the
     backward, which may be several times what is used now.
-
-    ## When not to
-    - How much memory it takes is known only by trying. Checkpointing every second
-      block is halfway.
+    When not:
+    - How much memory it takes is known only by trying. Checkpointing every second block is
+      halfway.
     - Longer inputs than those of the first steps may come later.
     """
-
-    category = "model"
-    equivalence = Equivalence.EXACT
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a checkpointed model beside free memory; its second forward can go."""
@@ -156,27 +144,19 @@ class TorchCheckpointing(Fix):
 class TorchEvaluationGrad(Fix):
     """Evaluate under `torch.no_grad()`.
 
-    ## Why it is slow
-    A forward outside `no_grad` records the graph for a backward that never comes: a node for
-    each operation, and all activations stay in memory until the output is dropped.
-
-    ## What changes
-    The function that evaluates is decorated with `@torch.no_grad()`, or its loop stands
+    Why slow: A forward outside `no_grad` records the graph for a backward that never comes: a node
+    for each operation, and all activations stay in memory until the output is dropped.
+    Changes: The function that evaluates is decorated with `@torch.no_grad()`, or its loop stands
     under `with torch.no_grad():`. The outputs are the same.
-
-    ## When not to
-    - Where gradients of the outputs are asked for (saliency, adversarial examples).
+    When not: Where gradients of the outputs are asked for (saliency, adversarial examples).
     """
 
-    category = "model"
     counted = True
-    equivalence = Equivalence.EXACT
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find an evaluation whose forwards autograd records."""
         seen = evidence.torch.evaluation
-        if seen is None or not seen.grad or not seen.calls:
+        if seen is None or not seen.grad:
             return None
         text = "Autograd records the forwards of the evaluation, and no backward follows."
         saves: Saving | Unpriced = Unpriced("not measured")
@@ -189,8 +169,6 @@ class TorchEvaluationGrad(Fix):
                 f" The evaluation takes {ms(validation)} of each {turn} of {ms(whole)} "
                 f"({percent(validation / whole)})."
             )
-        elif seen.seconds is not None:
-            text += f" One such forward takes {ms(seen.seconds)}."
         where = seen.where
         name = where.function if where is not None and where.function.isidentifier() else ""
         return Cause(
@@ -255,25 +233,20 @@ def _may_train(module: Module, body: Sequence[ast.stmt]) -> bool:
 class TorchTransfers(Fix):
     """Make tensors on the GPU, and move only what must be moved.
 
-    ## Why it is slow
-    A tensor that is built on the CPU and moved with `.to(device)` is written twice, and Python
-    waits for the copy. Masks, position numbers and constants need not cross at all.
-
-    ## What changes
-    With `device=device` the GPU makes the tensor itself. What never changes is made once, before
-    the loop, or is a buffer of the model. Of batches out of pinned memory the copy is not waited
-    for (`non_blocking=True`): that is edited.
-
-    ## When not to
+    Why slow: A tensor that is built on the CPU and moved with `.to(device)` is written twice, and
+    Python waits for the copy. Masks, position numbers and constants need not cross at all.
+    Changes: With `device=device` the GPU makes the tensor itself. What never changes is made once,
+    before the loop, or is a buffer of the model. Of batches out of pinned memory the copy is not
+    waited for (`non_blocking=True`): that is edited.
+    When not:
     - Random numbers made on the GPU come from another stream.
-    - Data that fits into the GPU's memory can be moved there once; else pin it and copy
-      with `non_blocking=True`.
+    - Data that fits into the GPU's memory can be moved there once; else pin it and copy with
+      `non_blocking=True`.
     - Copies on a stream of their own that the step never waits for cost it nothing.
     """
 
     category = "sync"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find copies of a tenth of a step that pinning the loader would not explain."""

@@ -75,24 +75,18 @@ WHOSE = {
 class TorchFusedOptimizer(Fix):
     """Update all weights in one fused kernel: `fused=True`.
 
-    ## Why it is slow
-    On a CPU an optimizer of `torch.optim` walks over the weights tensor by tensor, with a
-    kernel for each operation of its formula; on a GPU it takes tensors together (`foreach`),
+    Why slow: On a CPU an optimizer of `torch.optim` walks over the weights tensor by tensor, with
+    a kernel for each operation of its formula; on a GPU it takes tensors together (`foreach`),
     still with one kernel per operation. Each reads and writes weights and moments once more.
-
-    ## What changes
-    `fused=True` makes the whole update in one pass over each weight. The formula is the
+    Changes: `fused=True` makes the whole update in one pass over each weight. The formula is the
     same; rounding differs in the last digits. `foreach=…` goes, because it excludes it.
-
-    ## When not to
+    When not:
     - When gradients must flow through the update itself (`differentiable=True`).
     - Adam, AdamW, SGD and Adagrad have it; a few of their options and devices do not.
     """
 
-    category = "model"
     usual = 1.15
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetArgument("fused", "True", OPTIMIZER, excludes="foreach")
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -134,23 +128,18 @@ class TorchFusedOptimizer(Fix):
 class TorchCudnnBenchmark(Fix):
     """Let cuDNN time its convolution kernels and keep the fastest.
 
-    ## Why it is slow
-    cuDNN has several kernels for each convolution. By default it chooses one by rule of
+    Why slow: cuDNN has several kernels for each convolution. By default it chooses one by rule of
     thumb, which need not be the fastest for these sizes on this GPU.
-
-    ## What changes
-    `torch.backends.cudnn.benchmark = True`: for each new shape all kernels are timed once, then
-    the fastest is used. It rounds otherwise, and which one wins may change from run to run.
-
-    ## When not to
+    Changes: `torch.backends.cudnn.benchmark = True`: for each new shape all kernels are timed
+    once, then the fastest is used. It rounds otherwise, and which one wins may change from run to
+    run.
+    When not:
     - Images of changing size: each new shape is timed anew, for a second or so.
     - When runs must repeat bit for bit, or GPU memory is nearly full: kernels need work space.
     """
 
-    category = "model"
     probed_by = "cudnn_benchmark"
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetFlag("torch.backends.cudnn.benchmark = True", unless=("cudnn.benchmark",))
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
@@ -193,24 +182,19 @@ def _kernels_matter(evidence: Evidence) -> bool:
 class TorchDebugModes(Fix):
     """Turn the debug modes off.
 
-    ## Why it is slow
-    Anomaly detection walks the stack at every operation and checks every gradient for NaN, a
-    profiler writes an event, deterministic algorithms leave the fastest kernels of a GPU out.
-
-    ## What changes
-    `set_detect_anomaly(True)` and `use_deterministic_algorithms(True)` get `False`;
-    `detect_anomaly()` becomes `set_detect_anomaly(False)`. Without determinism, two
-    runs on a GPU differ in the last digits.
-
-    ## When not to
+    Why slow: Anomaly detection walks the stack at every operation and checks every gradient for
+    NaN, a profiler writes an event, deterministic algorithms leave the fastest kernels of a GPU
+    out.
+    Changes: `set_detect_anomaly(True)` and `use_deterministic_algorithms(True)` get `False`;
+    `detect_anomaly()` becomes `set_detect_anomaly(False)`. Without determinism, two runs on a GPU
+    differ in the last digits.
+    When not:
     - While you look for a NaN, or for the cause of a difference between two runs.
     - Where results must be the same bit by bit. A profiler may have a schedule of a few steps.
     """
 
     category = "host"
     usual = 2.0
-    equivalence = Equivalence.EXACT
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find modes that are on during the steps."""
@@ -276,14 +260,10 @@ def _of_a_mode(evidence: Evidence, basis: str, share: float | None) -> Saving | 
 class TorchLaunchBlocking(Fix):
     """Run without `CUDA_LAUNCH_BLOCKING`.
 
-    ## Why it is slow
-    With `CUDA_LAUNCH_BLOCKING=1`, Python waits for each kernel to end before it starts
+    Why slow: With `CUDA_LAUNCH_BLOCKING=1`, Python waits for each kernel to end before it starts
     the next. Without it, Python runs ahead and the GPU goes from kernel to kernel.
-
-    ## What changes
-    The variable is 0 for the command. The kernels and their results are the same.
-
-    ## When not to
+    Changes: The variable is 0 for the command. The kernels and their results are the same.
+    When not:
     - While you look for the line at which a CUDA error occurs.
     - A script that sets the variable itself must be changed there.
     """
@@ -291,7 +271,6 @@ class TorchLaunchBlocking(Fix):
     category = "environment"
     usual = 1.5
     equivalence = Equivalence.ENVIRONMENT
-    framework = "torch"
     edit = SetVariable({"CUDA_LAUNCH_BLOCKING": "0"})
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -315,24 +294,17 @@ class TorchLaunchBlocking(Fix):
 class TorchFlushDenormal(Fix):
     """Have the CPU take denormal numbers for zero: `torch.set_flush_denormal(True)`.
 
-    ## Why it is slow
-    Below 1e-38 a float32 has no full precision any more. A CPU computes with such numbers in
-    microcode, some hundred times as slowly. Moments of weights that get no gradient, pruned
-    weights and signals that decay pass through that range for thousands of steps.
-
-    ## What changes
-    Numbers below 1.2e-38 become zero. Whatever adds them to another number rounds them away
-    anyway.
-
-    ## When not to
-    Where such numbers are divided by each other, or are multiplied back into range.
+    Why slow: Below 1e-38 a float32 has no full precision any more. A CPU computes with such
+    numbers in microcode, some hundred times as slowly. Moments of weights that get no gradient,
+    pruned weights and signals that decay pass through that range for thousands of steps.
+    Changes: Numbers below 1.2e-38 become zero. Whatever adds them to another number rounds them
+    away anyway.
+    When not: Where such numbers are divided by each other, or are multiplied back into range.
     """
 
-    category = "model"
     counted = True
     usual = 2.0
     equivalence = Equivalence.NUMERICS
-    framework = "torch"
     edit = SetFlag("torch.set_flush_denormal(True)", unless=("set_flush_denormal",))
 
     def look(self, evidence: Evidence) -> Cause | None:

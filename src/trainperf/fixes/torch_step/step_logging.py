@@ -47,26 +47,22 @@ MOST_NAMED = 3
 class TorchStepLogging(Fix):
     """Log every 50 steps, not in each; keep sums of losses on the device.
 
-    ## Why it is slow
-    Python formats and writes while the model waits. Each `.item()`, `.cpu()` or `print` of a
-    tensor waits for the GPU, which then has nothing to do until Python starts the next kernels.
-
-    ## What changes
-    The statement that logs stands under `if step % 50 == 0:`; training computes the
-    same, the log has fewer lines. `total += loss.item()` becomes
-    `total += loss.detach().float()`: the sum stays on the device and is read where it
-    is used, with the rounding of float32. Counts of hits likewise.
-
-    ## When not to
-    - A log that steers the training (early stopping, schedules) or keeps averages: no
-      edit is written for it.
+    Why slow: Python formats and writes while the model waits. Each `.item()`, `.cpu()` or `print`
+    of a tensor waits for the GPU, which then has nothing to do until Python starts the next
+    kernels.
+    Changes: The statement that logs stands under `if step % 50 == 0:`; training computes the same,
+    the log has fewer lines. `total += loss.item()` becomes `total += loss.detach().float()`: the
+    sum stays on the device and is read where it is used, with the rounding of float32. Counts of
+    hits likewise.
+    When not:
+    - A log that steers the training (early stopping, schedules) or keeps averages: no edit is
+      written for it.
     - Where every step must be on record.
     """
 
     category = "sync"
     usual = 1.2
     equivalence = Equivalence.SEMANTICS
-    framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find what reads numbers or logs in each step, or a library's loop that does so."""

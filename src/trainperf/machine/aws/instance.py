@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from trainperf.fixes.host._instance_types import instance_type, same_gpus
+from trainperf.fixes.host.instances import instance_type, same_gpus
 from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
 from trainperf.samplers.levels import text as text_of

@@ -75,7 +75,8 @@ def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
 
 def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
     """Write what to change; in short the first two with why and how."""
-    asked = diagnosis.ending.complete and diagnosis.step_s is not None and not diagnosis.proofs
+    looked = not (diagnosis.proofs or diagnosis.read_from)
+    asked = diagnosis.ending.complete and diagnosis.step_s is not None and looked
     open_ = diagnosis.verdict.grade == "settled" and not diagnosis.verdict.healthy
     if not diagnosis.findings and asked and open_:
         page.gap()

@@ -1,4 +1,4 @@
-"""The job that ran beside its own diagnosis: what it took of the machine, and where it was."""
+"""The job that ran beside its own diagnosis, and what it took of the machine."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ import os.path
 from trainperf.model import Diagnosis
 from trainperf.model import words as units
 from trainperf.report.document import STEP, Page, Section
-from trainperf.report.plain import place
-
-MOST = 5
-"""How many places of the samples are shown."""
 
 
 def running(diagnosis: Diagnosis, page: Page) -> None:
@@ -30,17 +26,6 @@ def running(diagnosis: Diagnosis, page: Page) -> None:
     if job.changed:
         names = ", ".join(os.path.relpath(path, diagnosis.cwd) for path in job.changed)
         page.prose(f"Changed since it was started, and diagnosed as it is now: {names}.", indent=2)
-    if job.stacks is None:
-        page.prose(f"Where it is now was not sampled: {job.stacks_reason}.", indent=2)
-        return
-    many = units.count(job.stacks.samples, "time")
-    page.prose(f"Where its main thread was, {many} (py-spy, from outside):", indent=2)
-    rows = []
-    for spot in job.stacks.places[:MOST]:
-        at = "" if spot.where is None else place(spot.where, diagnosis.cwd)
-        function = "" if spot.where is None else spot.where.function
-        rows.append((units.share(spot.share), function, at, spot.inside))
-    page.table(rows, header=("share", "in", "at", "inside"), right=(0,), elastic=(3,), indent=4)
 
 
 SECTIONS = (Section("running", STEP, running, running),)

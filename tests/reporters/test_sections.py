@@ -243,7 +243,7 @@ def bucket(*several: Objects) -> str:
     return section(storage.objects, over(INPUT_BOUND, objects=several))
 
 
-def test_requests_to_s3_are_told_with_units_and_cost() -> None:
+def test_requests_to_s3_are_told_with_units() -> None:
     assert bucket() == ""
     before, after = bucket(BUCKET).split("Probe:")
     assert "s3://data/train/, eu-west-1" in before

@@ -12,7 +12,7 @@ from typing import Any
 from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
-from trainperf.evidence.exchange import linked, strategy
+from trainperf.evidence.exchange import strategy
 from trainperf.evidence.facts import (
     callbacks,
     framework,
@@ -127,7 +127,6 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
             (), "the reads", reads, recording.reads, observed, taken.resident_, found
         ),
         objects=recording.objects,
-        channels=recording.channels,
         unread=tuple(parts.faults),
     )
 
@@ -147,10 +146,8 @@ def _job(
     recording: Recording, observed: Observed, machine: Machine, ranks: Sequence[Rank] | None
 ) -> Parallel | None:
     if ranks is None:
-        job = parallel(recording, observed, machine)
-    else:
-        job = joined(on_gpus(ranks, machine), observed, recording.samples)
-    return linked(job, recording.gpu_link, machine)
+        return parallel(recording, observed, machine)
+    return joined(on_gpus(ranks, machine), observed, recording.samples)
 
 
 def _all_facts(recording: Recording, observed: Observed) -> dict[str, object]:

@@ -37,7 +37,7 @@ from trainperf.model.timing import (
 from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
 from trainperf.recording.machine.machine import ContainerUse, Machine
-from trainperf.recording.machine.storage import Channel, Objects, Reads
+from trainperf.recording.machine.storage import Objects, Reads
 
 INPUT_BOUND_BELOW = 0.90
 """Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""
@@ -94,7 +94,6 @@ class Evidence:
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
     objects: tuple[Objects, ...] = ()
-    channels: tuple[Channel, ...] = ()
     unread: tuple[str, ...] = ()  # the parts of the record that could not be read, and why
 
     @property

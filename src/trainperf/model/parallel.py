@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.timing import Measure
-from trainperf.recording.run import Link
 
 RankEnding = Literal["measured", "failed", "lost another", "cut short"]
 """How a rank ended: of one that lost another, what that one says is the cause."""
@@ -85,7 +84,6 @@ class Exchange:
     bytes: int | None = None  # gradients that a replica gives away in a step
     buckets: tuple[int, ...] = ()  # bytes of each all-reduce of a step
     all_reduce: AllReduce | Missing = NOT_TIMED
-    link: Link | None = None
 
     @property
     def seconds(self) -> float:

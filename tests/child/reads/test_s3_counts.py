@@ -67,7 +67,6 @@ def test_the_sums_are_copies_that_no_other_thread_changes_while_they_are_read() 
     bucket.asked("train/1")
     bucket.went_wrong("Timeout")
     assert json.dumps(sums) == before
-    assert sums["keys"] == [("train/0", None)]
     assert sums["prefix"] == "train/"
 
 

@@ -24,8 +24,6 @@ from ..process.recorder import Recorder
 
 BUCKETS = 8
 """So many buckets are told apart; the requests of further ones are only counted."""
-KEYS = 8
-"""So many keys of a bucket are kept, for trainperf to ask for again."""
 ERRORS = 8
 EVERY_S = 0.1
 """How often the sums are written while requests are made."""
@@ -50,27 +48,23 @@ class Bucket:
     sized: int = 0
     sized_bytes: int = 0
     prefix: str | None = None
-    keys: dict[str, int | None] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
 
     def asked(self, key: str) -> None:
-        """Take the key of a request: the folder that all have in common, and a few of them."""
+        """Take the key of a request: the folder that all have in common."""
         if self.prefix is None:
             self.prefix = key[: key.rfind("/") + 1]
         elif not key.startswith(self.prefix):
             common = os.path.commonprefix((self.prefix, key))  # noqa: RUF071 - cut at "/" below
             self.prefix = common[: common.rfind("/") + 1]
-        if len(self.keys) < KEYS:
-            self.keys.setdefault(key, None)
 
     def went_wrong(self, name: str) -> None:
         if name in self.errors or len(self.errors) < ERRORS:
             self.errors[name] = self.errors.get(name, 0) + 1
 
     def sums(self) -> dict[str, Any]:
-        # Copied at once each: other threads ask for further keys, and fail, meanwhile.
-        copies = {"keys": list(self.keys.items()), "errors": dict(self.errors)}
-        return vars(self) | copies | {"prefix": self.prefix or ""}
+        # Copied at once: requests of other threads fail meanwhile.
+        return vars(self) | {"errors": dict(self.errors), "prefix": self.prefix or ""}
 
 
 class Counts:
@@ -198,9 +192,9 @@ class _Call:
         self._counts = counts
         self._bucket = bucket
         self._get = get
-        self._key = params.get("Key")
-        if isinstance(self._key, str):
-            bucket.asked(self._key)
+        key = params.get("Key")
+        if isinstance(key, str):
+            bucket.asked(key)
         self._token = _current.set(bucket)
         self._began = counts.begins()
 
@@ -234,8 +228,6 @@ class _Call:
             size = int(whole)
         bucket.sized += 1
         bucket.sized_bytes += size
-        if self._key in bucket.keys:
-            bucket.keys[self._key] = size
 
 
 def _begin(counts: Counts, client: Any, operation: str, params: Any) -> _Call | None:

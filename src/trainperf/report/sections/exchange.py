@@ -18,7 +18,7 @@ _NOT_WORTH = "parallel_not_worth"
 
 
 def exchange(diagnosis: Diagnosis, page: Page) -> None:
-    """Print how gradients are exchanged, what that costs, and what the links could give."""
+    """Print how gradients are exchanged, and what that costs."""
     job = diagnosis.evidence.parallel_
     if job is None or job.exchange is None:
         return

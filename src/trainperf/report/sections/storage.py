@@ -90,7 +90,7 @@ def _cold(reads: Reads) -> str:
 
 
 def objects(diagnosis: Diagnosis, page: Page) -> None:
-    """Print each bucket: what was asked while the script ran, and what a probe found."""
+    """Print what the script asked of each bucket."""
     if not diagnosis.evidence.objects:
         return
     page.heading("S3")

@@ -54,7 +54,7 @@ LAST_OF_EIGHT = _gpus(*[False] * 7, True, index=None)
 SLICES = _gpus(True, False, mig=True)
 """Of one card: a process can have one."""
 
-CUDA_TRACE = Trace("cuda", 3, (Operator("aten::addmm", 24, 0.09),), 0.0, 120, gap_s=0.0)
+CUDA_TRACE = Trace("cuda", (Operator("aten::addmm", 24, 0.09),), 0.0, 120, gap_s=0.0)
 """A pass whose kernels, all of them matrix products, take 90 ms."""
 
 

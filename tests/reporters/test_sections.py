@@ -28,7 +28,6 @@ from reporters.samples import (
     timed,
 )
 from trainperf.model import (
-    Channel,
     ContainerUse,
     Cost,
     CudaDevice,
@@ -211,9 +210,6 @@ PROBED = replace(
     FILES,
     cold_bytes_s=125.0 * MIB,
     cold_parallel_bytes_s=250.0 * MIB,
-    warm_bytes_s=2048.0 * MIB,
-    cold_file_s=120e-6,
-    whole_files=True,
 )
 
 
@@ -228,15 +224,13 @@ def test_place_files_step_and_rates_are_told() -> None:
         "/: disk, ext4, vda",
         "640 files, 32.0 MiB",
         "opens 32 files; reads 1.60 MiB",
-        "125 MiB/s by one reader, 250 MiB/s by four; a file takes 120 µs; from memory 2.00 GiB/s",
+        "125 MiB/s by one reader, 250 MiB/s by four",
     ):
         assert words in told
     assert "Cold not measured: the files were removed" in files(FILES)
     assert "more than 640 files" in files(replace(FILES, at_least=True))
     ebs = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon EBS", 437.5e6, "EBS base")
     assert "EBS, ext4, nvme1n1; at most 417 MiB/s (EBS base)" in files(replace(FILES, volume=ebs))
-    channel = Channel("train", "FastFile", "/opt/ml/input/data/train", "S3")
-    assert "Channel train: FastFile mode, at /opt" in files(channels=(channel,))
 
 
 def bucket(*several: Objects) -> str:
@@ -245,15 +239,11 @@ def bucket(*several: Objects) -> str:
 
 def test_requests_to_s3_are_told_with_units() -> None:
     assert bucket() == ""
-    before, after = bucket(BUCKET).split("Probe:")
-    assert "s3://data/train/, eu-west-1" in before
-    assert "3,200 requests, 32.0 for each batch, 30.0 ms until the response." in before
-    assert "Answered with SlowDown 40 times." in before
-    assert "55.0 MB/s with 16 at once" in after
-    assert "It took 29 requests, at most $0.000012. Answered with Timeout 1 time." in after
-    bare = bucket(Objects("data", reason="no AWS credentials were found"))
-    assert "no request by boto3 or s3fs was seen" in bare
-    assert "Not probed: no AWS credentials were found." in bare
+    told = bucket(BUCKET)
+    assert "s3://data/train/, eu-west-1" in told
+    assert "3,200 requests, 32.0 for each batch, 30.0 ms until the response" in told
+    assert "SlowDown 40 times." in told
+    assert "no request by boto3 or s3fs was seen" in bucket(Objects("data"))
 
 
 # --------------------------------------------------------------------------------- money
@@ -294,8 +284,7 @@ SLOWER = OverTime(60.0, 600, 0.1, 0.15, 1.5, 1.47, 1.53)
 
 
 def test_a_run_that_becomes_slower_says_by_how_much() -> None:
-    for silent in (None, replace(SLOWER, low=1.05), replace(SLOWER, rising=False)):
-        assert section(costs.over_time, over(INPUT_BOUND, over_time=silent)) == ""
+    assert section(costs.over_time, INPUT_BOUND) == ""
     told = section(costs.over_time, over(INPUT_BOUND, over_time=SLOWER))
     assert "late steps take 150 ms, early ones 100 ms: 1.50× (1.47 to 1.53) as long" in told
 

@@ -14,6 +14,7 @@ from trainperf.model.diagnosis import (
     Bottleneck,
     Diagnosis,
     ExperimentChange,
+    Grade,
     Ignored,
     Moment,
     Overhead,

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, Site, is_taken, taken
-from trainperf.model.encoding import INTERNAL
+from trainperf.model.basics import INTERNAL, Missing, Site, is_taken, taken
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -67,7 +66,6 @@ class Evidence:
     loop: Loop
     times: Times
     stages_: tuple[Stage, ...] | Missing = ()
-    stage_input_s: float | None = None  # the whole pipeline, by the stage timing
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
     lines_: StepLines | Missing = NOT_SAMPLED
@@ -85,7 +83,7 @@ class Evidence:
     around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     length_: Length | Missing = UNKNOWN_LENGTH
-    over_time: OverTime | None = None  # None: the run was too short to tell
+    over_time: OverTime | None = None  # None: late steps are not surely slower
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict, compare=False, metadata=INTERNAL)
     torch_: Torch | None = None

@@ -13,7 +13,6 @@ RankEnding = Literal["measured", "failed", "lost another", "cut short"]
 
 NO_STEP = Missing("it recorded no step")
 NOT_TIMED = Missing("it was not timed")
-NO_SINGLE = Missing("the step was not timed on one device")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Rank:
     pid: int | None
     ended: str
     ending: RankEnding = "measured"
-    local_rank: int | None = None
     device: str = ""  # "CPU", "cuda:1", "2 logical CPUs"
     gpu_uuid: str | None = None  # of the first GPU it uses
     gpu: int | None = None  # the same one as NVML counts on its host; None: not known
@@ -173,7 +171,6 @@ class Parallel:
     stragglers: tuple[Straggler, ...] = ()
     scaling: tuple[ScalingPoint, ...] = ()
     scaling_reason: str = ""  # why there are no, or not all, points
-    break_even_batch_: float | Missing = NO_SINGLE
     ddp: tuple[Ddp, ...] = ()
     notes: tuple[str, ...] = ()  # ranks with other scripts or versions, records cut short
 

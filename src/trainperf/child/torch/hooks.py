@@ -23,14 +23,14 @@ from .loops import TorchLoops
 if TYPE_CHECKING:
     from ..timing.loops import Loops
 
-OLDEST = (2, 11)
+OLDEST = (2, 6)
 
 
 def imported(loops: TorchLoops, module: Any) -> None:
     """Watch what is set for the whole of PyTorch, and backward calls."""
     version = str(module.__version__)
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST:
-        loops.process.note(f"PyTorch {version} is older than 2.11, the oldest that is tested")
+        loops.process.note(f"PyTorch {version} is older than 2.6, the oldest that is tested")
     see_backward(loops, module)
     facts.watch_flags(loops, module)
     loops.training.retries = memory.retries

@@ -16,7 +16,7 @@ from trainperf.fixes.ranks._exchange import (
     recorded_site,
     step_without_exchange,
 )
-from trainperf.model import Equivalence, Evidence, Missing, Parallel, is_taken
+from trainperf.model import Equivalence, Evidence, Parallel, is_taken
 
 IDLE = 0.05
 """Utilisation below which nobody uses a GPU: a desktop's own drawing stays under it."""
@@ -252,9 +252,6 @@ class ParallelNotWorth(Fix):
             return None
         unless = f", if nobody waited for rank {late.rank}" if late else ""
         cost = if_measured(lambda: f" The exchange takes {ms(exchange_seconds(evidence))}.")
-        even = job.break_even_batch_
-        batch = None if isinstance(even, Missing) else math.ceil(even)
-        more = f"more than about {batch:,} samples" if batch else "more samples"
         return Cause(
             title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
             text=f"A step takes {ms(real)} on {count} devices, and {ms(alone)} {how}: one does "
@@ -266,11 +263,8 @@ class ParallelNotWorth(Fix):
                 + ("measured" if measured else "by its step without the exchange"),
                 ratio=ratio,
             ),
-            advice=f"Train on one device, or give each {more} per step, with the learning rate "
-            "adjusted to the global batch.",
-            snippet=f"batch_size = {2 * batch}  # per device; they pay from about {batch} on"
-            if batch
-            else "",
+            advice="Train on one device, or give each more samples per step, with the learning "
+            "rate adjusted to the global batch.",
         )
 
 

@@ -92,7 +92,7 @@ def callbacks(diagnosis: Diagnosis, page: Page) -> None:
 def over_time(diagnosis: Diagnosis, page: Page) -> None:
     """Print how late steps compare with early ones, where they are slower."""
     seen = diagnosis.evidence.over_time
-    if seen is None or not seen.slower:
+    if seen is None:
         return
     page.heading("Over time")
     taken = (

@@ -39,11 +39,7 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
         yield "Gradients", f"{units.size(found.bytes)} from each replica in a step"
     if (alone := known(found.all_reduce)) is not None:
         speed = f"{units.size(alone.bus_bytes_s)}/s on the bus"
-        most = None if found.link is None else found.link.bytes_s
-        of = "" if most is None else f", where the link gives {units.size(most)}/s"
-        yield "All-reduce alone", f"{units.seconds(alone.seconds)}, {speed}{of}"
-    if (batch := known(job.break_even_batch_)) is not None:
-        yield "Pays from", f"a batch of about {units.number(max(1.0, batch), 2)} per replica"
+        yield "All-reduce alone", f"{units.seconds(alone.seconds)}, {speed}"
 
 
 def _cost(cost: Measure, real: float | None) -> str:

@@ -30,16 +30,12 @@ KINDS = {
 
 def storage(diagnosis: Diagnosis, page: Page) -> None:
     """Print each volume that was read from; nothing where no file was seen."""
-    channels = diagnosis.evidence.channels
-    if not diagnosis.evidence.reads and not channels:
+    if not diagnosis.evidence.reads:
         return
     page.heading("Files that are read")
     for reads in diagnosis.evidence.reads[:SHOWN]:
         for name, text in _volume(reads):
             page.fact(name, text, LABEL)
-    for channel in channels:
-        mode = f"{channel.mode} mode" if channel.mode else "the job's own mode"
-        page.prose(f"Channel {channel.name}: {mode}, at {channel.path}", indent=2)
 
 
 def _volume(reads: Reads) -> Iterator[tuple[str, str]]:
@@ -75,31 +71,24 @@ def _each_step(reads: Reads) -> str:
 
 
 def _cold(reads: Reads) -> str:
-    """Say how fast files are read that are not in memory, and how fast those that are."""
+    """Say how fast files are read that are not in memory."""
     if reads.cold_bytes_s is None:
         return f"not measured: {reads.reason or 'no file was read'}"
     text = f"{units.size(reads.cold_bytes_s)}/s by one reader"
     if reads.cold_parallel_bytes_s is not None:
         text += f", {units.size(reads.cold_parallel_bytes_s)}/s by four"
-    if reads.cold_file_s is not None:
-        piece = "a file" if reads.whole_files else "a piece of 4 MiB"
-        text += f"; {piece} takes {units.seconds(reads.cold_file_s)}"
-    if reads.warm_bytes_s is not None:
-        text += f"; from memory {units.size(reads.warm_bytes_s)}/s"
     return text
 
 
 def objects(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what the script asked of each bucket."""
+    """Print each bucket, and what was asked of it while the script ran."""
     if not diagnosis.evidence.objects:
         return
     page.heading("S3")
     for bucket in diagnosis.evidence.objects:
         region = f", {bucket.region}" if bucket.region else ""
         page.prose(f"s3://{bucket.bucket}/{bucket.prefix}{region}", indent=2)
-        for sentence in (_seen(bucket), _probed(bucket)):
-            if sentence:
-                page.prose(sentence, indent=4)
+        page.prose(_seen(bucket), indent=4)
 
 
 def _seen(bucket: Objects) -> str:
@@ -115,26 +104,8 @@ def _seen(bucket: Objects) -> str:
         told.append(f"{units.number(bucket.concurrency, 2)} at once")
     if bucket.mean_object_bytes is not None:
         told.append(f"objects of {units.decimal_size(bucket.mean_object_bytes)} on average")
-    return f"{', '.join(told)}.{_errors(bucket.errors)}"
-
-
-def _probed(bucket: Objects) -> str:
-    """The findings of the probe and its price, or why there was none."""
-    if bucket.latency_s is None:
-        return f"Not probed: {bucket.reason}." if bucket.reason else ""
-    told = [f"Probe: first byte after {units.seconds(bucket.latency_s)} (median)"]
-    told += [
-        f"{units.decimal_size(rate)}/s with {many} at once" for many, rate in bucket.throughput
-    ]
-    asked = units.count(bucket.probed_requests, "request")
-    usd = f", at most ${max(bucket.probed_usd, 1e-6):.6f}" if bucket.probed_usd else ""
-    took = f" It took {asked}{usd}." if bucket.probed_requests else ""
-    return f"{', '.join(told)}.{took}{_errors(bucket.probe_errors)}"
-
-
-def _errors(errors: tuple[tuple[str, int], ...]) -> str:
-    told = [f"{name} {units.count(many, 'time')}" for name, many in errors]
-    return f" Answered with {', '.join(told)}." if told else ""
+    told += [f"{name} {units.count(many, 'time')}" for name, many in bucket.errors]
+    return f"{', '.join(told)}."
 
 
 SECTIONS = (

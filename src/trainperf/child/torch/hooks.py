@@ -66,7 +66,6 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
                 # Workers have their sockets in the folder of the process that starts
                 # them, if it has one: ours is known, and removed when it is stopped.
                 sys.modules["multiprocessing.util"].get_temp_dir()
-                loops.process.temporary.record()
         iterator = original(self)
         with Attempt(loops.process, "loader's iterator"):
             kept = getattr(self, "persistent_workers", False)  # it holds its iterator

@@ -132,7 +132,6 @@ def test_the_exchange_is_told_with_its_cost_and_what_it_rests_on() -> None:
         "Costs a step 33.9 ms, 50 %",
         "40.0 MiB from each replica in a step",
         "37.1 ms, 1.05 GiB/s on the bus",
-        "a batch of about 8.1 per replica",
     ):
         assert words in told
     noisy = costing(0.0, 0.0021)

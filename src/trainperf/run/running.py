@@ -82,7 +82,6 @@ def is_alive(job: Job) -> bool:
     return not is_gone(job.pid, job.ticks)
 
 
-
 def _check_reachable(process: psutil.Process) -> None:
     if process.pid == os.getpid():
         raise TrainperfError(f"process {process.pid} is this trainperf", _HOW)

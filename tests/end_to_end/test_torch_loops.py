@@ -229,7 +229,6 @@ WORKERS = [  # test_torch_safety looks at those of the other kinds
         "for x, y in loader:",
         words,
         epoch_steps=800,
-        ops=(SAMPLER, ITEM, COLLATE, "inter-process copy"),
         stages={ITEM: "DataLoader(\n"},
         calls=in_the_loop(),
         loader={

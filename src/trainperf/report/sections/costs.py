@@ -52,7 +52,7 @@ def input_stages(diagnosis: Diagnosis, page: Page) -> None:
     )
 
 
-_OF_LOADERS = ("sampler", "dataset item", "collate", "inter-process copy", "pin")
+_OF_LOADERS = ("sampler", "dataset item", "collate")
 """The stages of a PyTorch `DataLoader`; that they are Python goes without saying."""
 
 

@@ -59,6 +59,14 @@ def bound_if_saved(evidence: Evidence, seconds: float) -> float:
     return max(1.0, bound)
 
 
+def waits_for_input(evidence: Evidence) -> bool:
+    """Whether the times show that steps wait for their input."""
+    try:
+        return evidence.input_bound
+    except NotMeasured:
+        return False
+
+
 def step_may_matter(evidence: Evidence) -> bool:
     """Say whether a step that cost nothing would speed up the loop beyond noise.
 

@@ -59,7 +59,9 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         **seen_in_call(evidence, **trainer.settings),
     }
     several = "{" in setting.value  # which of several values is the best, a trial says
-    text, data = ("", finding.data) if several else (held["value"], _one_way(finding.data))
+    text, data = ("" if several else held["value"]), dict(finding.data)
+    if not several:
+        data.pop("variants", None)
     advice = _advice(trainer, setting.name, text)
     if finding.equivalence is Equivalence.SEMANTICS:
         advice = f"{finding.advice} {advice}"
@@ -71,11 +73,6 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         rewritable=True,
         data={**data, KEY: held},
     )
-
-
-def _one_way(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data without several ways to make an edit that is the same in all of them."""
-    return {name: value for name, value in data.items() if name != "variants"}
 
 
 def _advice(trainer: Trainer, name: str, text: str) -> str:

@@ -154,13 +154,6 @@ class TorchPersistentWorkers(Fix):
         )
 
 
-FOR_EPOCHS = """\
-loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the epochs
-for epoch in range(epochs):
-    for batch in loader:
-        train_step(batch)"""
-
-
 class TorchLoaderRebuilt(Fix):
     """Build the `DataLoader` once, before the loop.
 
@@ -197,7 +190,6 @@ class TorchLoaderRebuilt(Fix):
             where=places(loader),
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
             "workers.",
-            snippet=FOR_EPOCHS,
             data={
                 "epoch": starts.epoch,
                 "workers": loader.workers,
@@ -335,16 +327,6 @@ def _with_workers_kept(text: str, finding: Finding) -> str:
     return next(iter(alone.sources().values()), text).rstrip("\n")
 
 
-ENDLESS = """\
-def endless(loader):
-    while True:
-        yield from loader
-
-batches = endless(loader)  # once, before the loop
-for step in range(steps):
-    batch = next(batches)"""
-
-
 class InputReopened(Fix):
     """Open the input once, and take one batch after another from it.
 
@@ -380,7 +362,6 @@ class InputReopened(Fix):
                 "a step with its batch at hand", lambda: times.real - times.resident, of="all"
             ),
             where=(where,),
-            snippet=ENDLESS,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -108,8 +108,6 @@ class MemoryPressure(Fix):
             title="Memory runs short",
             text=" ".join(signs),
             saves=waiting_for_memory(evidence, use),
-            advice="Hold less in memory: fewer loader workers, a smaller shuffle buffer or cache. "
-            "Or give it more.",
             snippet=f"docker run --memory={more}g ...",
         )
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import gpu_may_be_full
+from trainperf.fixes.common.step import gpu_may_be_full, waits_for_input
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Equivalence, Evidence, FunctionLines, Line, OwnCode
 from trainperf.model.lines import MANY
@@ -63,7 +62,7 @@ class OwnFunction(Fix):
         """Find the function whose lines take most of a step beside operators' own work."""
         if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, BUSY):
             return None
-        lines, waits = evidence.lines, _input_bound(evidence)
+        lines, waits = evidence.lines, waits_for_input(evidence)
         functions = lines.functions(evidence.loop.where)
         if not functions or (waits and evidence.loop.kind != "call"):
             return None  # the fixes of the input tell of it
@@ -100,14 +99,6 @@ class OwnFunction(Fix):
                 tuple((0.0 if rank else share, not function.alone) for rank in range(len(where))),
             ),
         )
-
-
-def _input_bound(evidence: Evidence) -> bool:
-    """Whether the times show it; then the fixes of the input tell what it passes in."""
-    try:
-        return evidence.input_bound
-    except NotMeasured:
-        return False
 
 
 def _saving(evidence: Evidence) -> set[tuple[str, int]]:

@@ -29,17 +29,6 @@ OPEN = ("open", "BytesIO", "NamedTemporaryFile", "TemporaryFile")
 
 SHARDS = "torch.distributed.checkpoint"
 
-SNIPPET = """\
-import copy
-from concurrent.futures import Future, ThreadPoolExecutor
-
-
-def save_beside(state, path, writer=ThreadPoolExecutor(1), pending=[]):
-    if pending:
-        pending.pop().result()  # one at a time; raises what went wrong with the last one
-    pending.append(writer.submit(torch.save, copy.deepcopy(state), path))
-    pending[0].add_done_callback(Future.result)  # tells of a failure of the very last"""
-
 
 class TorchSaveBeside(Fix):
     """Write checkpoints less often, or in a thread beside the training.
@@ -85,8 +74,6 @@ class TorchSaveBeside(Fix):
             ),
             where=where,
             sure=seconds >= LEAST_SHARE * turn.seconds,
-            advice="Save less often, or write a copy in a thread beside the training.",
-            snippet=SNIPPET,
             data={
                 **_slice(turn),
                 "way": "seldom",
@@ -120,21 +107,25 @@ def _write_beside(script: Script, site: Site) -> None:
         raise CannotRewrite("it is not saved by `torch.save(state, path)` alone")
     if _opened(module, call.args[1]):
         raise CannotRewrite("the file is opened and closed around it")
-    following = block[block.index(statement) + 1 :][:1]
-    move = next((node for node in following if _moves(node, call.args[1])), None)
+    move = None  # what puts the file that was saved in its place
+    match block[block.index(statement) + 1 :][:1]:
+        case [ast.Expr(value=ast.Call(args=[given, _]) as following)]:
+            puts = last_name(following.func) in ("replace", "rename")
+            if puts and ast.unparse(given) == ast.unparse(call.args[1]):
+                move = following
     _check_unread(module, call, source.text, "" if move is None else ast.unparse(move))
     nodes = (call.func, *call.args)
     save, state, path = (script.expression(script.site_of(site, node)) for node in nodes)
     beside = script.free_name(site.file, "save_beside", "save_in_thread")
     copy = script.module_name(site.file, "copy", site)
     futures = script.module_name(site.file, "concurrent.futures", site)
-    lines, given, taken = [f"        {save}(state, path)"], [state, path], "state, path"
-    if isinstance(move, ast.Expr) and isinstance(move.value, ast.Call):
-        lines.append(f"        {ast.unparse(move.value.func)}(path, final)")
-        given.append(script.expression(script.site_of(site, move.value.args[1])))
+    lines, handed, taken = [f"        {save}(state, path)"], [state, path], "state, path"
+    if move is not None:
+        lines.append(f"        {ast.unparse(move.func)}(path, final)")
+        handed.append(script.expression(script.site_of(site, move.args[1])))
         taken += ", final"
-        script.remove_statement(script.site_of(site, move.value))
-    script.replace_call(site, f"{beside}({', '.join(given)})")
+        script.remove_statement(script.site_of(site, move))
+    script.replace_call(site, f"{beside}({', '.join(handed)})")
     head = f"def {beside}({taken}, writer={futures}.ThreadPoolExecutor(1), pending=[]):"
     body = f"""
     def write(state):
@@ -208,11 +199,3 @@ def _with_callers(module: Module, calls: Iterable[ast.Call]) -> set[ast.Call]:
         if more <= found:
             return found
         found |= more
-
-
-def _moves(node: ast.stmt, path: ast.expr) -> bool:
-    """Whether a statement puts the file that was saved in its place: `os.replace(path, final)`."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    if not isinstance(call, ast.Call) or last_name(call.func) not in ("replace", "rename"):
-        return False
-    return len(call.args) == 2 and ast.unparse(call.args[0]) == ast.unparse(path)

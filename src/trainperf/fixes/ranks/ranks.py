@@ -222,23 +222,13 @@ HELD_BACK = {
     "NCCL_P2P_DISABLE": (ON, "GPUs of one host do not copy to each other directly", "0"),
     "NCCL_SHM_DISABLE": (ON, "ranks of one host do not exchange through shared memory", "0"),
     "NCCL_DEBUG": ("TRACE", "a line is written for every call", "WARN"),
-    "NCCL_P2P_LEVEL": ("LOC|0", "GPUs of one host never copy to each other directly", ""),
 }
 """Variables: the values that hold NCCL back, what these do, and what a trial sets, if anything."""
 
 BETWEEN_HOSTS = {
     "NCCL_IB_DISABLE": (ON, "hosts do not use InfiniBand or RoCE", "0"),
     "NCCL_NET": ("Socket", "hosts exchange through the kernel's sockets", ""),
-    "FI_PROVIDER": (
-        r"(tcp|sockets|udp)(;.*)?",
-        "libfabric goes through the kernel's sockets, not through EFA",
-        "",
-    ),
-    "NCCL_SOCKET_IFNAME": (
-        r"=?(lo|docker|veth|virbr)\w*(,(lo|docker|veth|virbr)\w*)*",
-        "this interface leads to no other host",
-        "",
-    ),
+    "FI_PROVIDER": ("tcp|sockets|udp", "libfabric uses the kernel's sockets, not EFA", ""),
 }
 """The same of what matters between hosts only."""
 

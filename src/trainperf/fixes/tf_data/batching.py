@@ -86,7 +86,6 @@ class NumpyBatching(Fix):
             f"{beneath}{others}. The model waits for it.",
             saves=Saving("making batches fully overlapped with the step", ratio=ratio, of="all"),
             where=(called,) if called is not None and called.exact else (place,),
-            advice="Make batches ahead of the step: in a thread, or a `tf.data.Dataset`.",
             snippet=SNIPPET.format(maker=maker),
             data={} if width < 2 else {"variants": [{"calls": 1}, {"calls": width}]},
         )

@@ -14,6 +14,7 @@ from trainperf.fixes.common.pipeline import (
     is_dear,
     label,
     opening,
+    restarted_epoch,
     suitable,
     takes,
     upper,
@@ -75,12 +76,9 @@ class TfShuffleBuffer(Fix):
         between = evidence.between_epochs
         if steps is None:
             raise NotMeasured("the number of steps in an epoch is not known")
-        epoch = {}  # trials hold it whole: a buffer is filled once in each
+        epoch = restarted_epoch(evidence)  # trials hold it whole: a buffer is filled once in each
         if between is not None and between.restart_s is not None:
             fill = min(fill, between.restart_s)
-            besides = max(0.0, between.seconds - between.restart_s)
-            whole = steps * real + between.seconds
-            epoch = {"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}}
         long = fill >= LONG_FILL * real
         if not (long or epoch):
             return None
@@ -115,7 +113,7 @@ class TfShuffleBuffer(Fix):
             sure=long and not shown_findings(evidence, among=[TfCache()]),
             equivalence=equivalence,
             rewritable=movable and all(site.exact for site in where),
-            data=epoch,
+            data={"epoch": epoch} if epoch else {},
         )
 
     def clashes(self, finding: Finding, other: Finding) -> str:
@@ -209,7 +207,6 @@ class TfVectorisedMap(Fix):
             and ELEMENTWISE.issuperset(stage.ops)
             and len(where) == 2
             and all(site.exact for site in where),
-            advice="Batch first, and let the function work on whole batches.",
             snippet=f"# {name} now gets batches: one more axis in front\n"
             "dataset = dataset.batch(batch_size)\n"
             f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)",

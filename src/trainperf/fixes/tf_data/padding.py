@@ -87,7 +87,6 @@ class TfPadding(Fix):
             "Without it the model gave the same in this run.",
             saves=Saving(FOLLOWS, lambda: resident_seconds(evidence) * (1 - cut_to / whole)),
             where=_places(evidence),
-            advice="Pad to the longest of the batch.",
             snippet=SNIPPET,
             data={
                 "side": padding.side,

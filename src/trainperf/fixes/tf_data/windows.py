@@ -99,7 +99,6 @@ class TfWindows(Fix):
                 of="input",
             ),
             where=sites(found),
-            advice="Batch the start positions of the windows, and gather a batch at once.",
             snippet="starts = tf.data.Dataset.range(count).batch(batch_size)\n"
             "steps = tf.range(0, sequence_length * sampling_rate, sampling_rate, tf.int64)\n"
             "dataset = starts.map(\n"

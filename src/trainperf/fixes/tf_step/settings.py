@@ -18,6 +18,7 @@ from trainperf.fixes.common.step import (
 )
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, ms, probe_said
+from trainperf.fixes.ranks._exchange import recorded_site
 from trainperf.fixes.rows import Callee, SetArgument
 from trainperf.model import (
     CallbackCost,
@@ -27,7 +28,6 @@ from trainperf.model import (
     Missing,
     ModelFacts,
     Probe,
-    Site,
     is_taken,
 )
 from trainperf.rewrite import Script
@@ -328,7 +328,7 @@ class TfDebugModes(Fix):
         on = waited or known
         if not on:
             return None
-        where = tuple(Site(**modes[mode]) for mode in on if isinstance(modes[mode], dict))
+        where = tuple(site for mode in on if (site := recorded_site(modes[mode])))
         calls = " and ".join(f"`{CALLS[mode]}`" for mode in on)
         repeats = "deterministic" in on
         return Cause(

@@ -98,7 +98,6 @@ class TorchSameEachStep(Fix):
             f"operators got the same tensors, unchanged, none of them trained.",
             saves=Saving("it is there already", ratio=evidence.bound_if_step_saves(takes)),
             where=(line.where,),
-            advice="Compute it once, before the loop, and read it in each step.",
         )
 
 
@@ -196,7 +195,6 @@ class TorchUnusedRows(Fix):
                 "rows that were not used cost no update", ratio=evidence.bound_if_step_saves(saves)
             ),
             where=(line.where,),
-            advice="Give the embedding sparse gradients, and an optimizer that takes them.",
             snippet="""\
 self.items = nn.Embedding(rows, width, sparse=True)
 

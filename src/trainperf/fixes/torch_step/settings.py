@@ -8,6 +8,7 @@ from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, percent, probe_said, worth
+from trainperf.fixes.ranks._exchange import recorded_site
 from trainperf.fixes.rows import Callee, SetArgument, SetFlag, SetVariable
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
@@ -21,7 +22,7 @@ from trainperf.fixes.torch_step._step import (
     process_site,
     taken_probe,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
+from trainperf.model import Equivalence, Evidence, Finding, Probe
 from trainperf.model.torch.step import Part
 from trainperf.rewrite import Script
 
@@ -209,12 +210,7 @@ class TorchDebugModes(Fix):
             )
         else:
             saves = _of_a_mode(evidence, basis, 1.0 if "anomaly" in on else None)
-        places = {name: flags.get(f"{name}_where") for name in on}
-        sites = {
-            name: Site(**{part: value for part, value in place.items() if value is not None})
-            for name, place in places.items()
-            if isinstance(place, dict)
-        }
+        sites = {name: site for name in on if (site := recorded_site(flags.get(f"{name}_where")))}
         edited = tuple(site for name, site in sites.items() if name != "profiler")
         names, works, off = zip(*(MODES[name] for name in on), strict=True)
         place = at(next(iter(sites.values()), None))
@@ -224,7 +220,6 @@ class TorchDebugModes(Fix):
             text=f"{' '.join(works)}{passes_said(evidence)}",
             saves=saves,
             where=edited or tuple(sites.values()),
-            advice="Turn off what is on unless you are looking for a fault.",
             snippet="\n".join(off),
             equivalence=Equivalence.NUMERICS if "deterministic" in sites else None,
             data=seen_in_call(evidence, mode=True),
@@ -326,6 +321,5 @@ class TorchFlushDenormal(Fix):
                 lambda: part_seconds(evidence, *parts),
             ),
             where=() if where is None else (where,),
-            advice="Take them for zero, before the first operation of PyTorch.",
             snippet="torch.set_flush_denormal(True)",
         )

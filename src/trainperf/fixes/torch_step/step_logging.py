@@ -19,7 +19,7 @@ from trainperf.fixes.common.words import (
     refusal,
     worth_counted,
 )
-from trainperf.fixes.torch_step._changes import log_seldom
+from trainperf.fixes.torch_step._changes import kept_on_device, log_seldom
 from trainperf.fixes.torch_step._lookers import (
     DETACH,
     EACH_STEP,
@@ -31,7 +31,6 @@ from trainperf.fixes.torch_step._lookers import (
     own_seconds,
     unsent,
 )
-from trainperf.fixes.torch_step._sums import kept_on_device
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 

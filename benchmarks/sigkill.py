@@ -7,7 +7,7 @@ random moment, of the observed run or, in some of the cases, from the start of t
 some with its guard; in some the script also starts a daemon with an empty environment and a
 session of its own. Then the next diagnosis is started in the same folder.
 Prints a table: when, what was killed, what was left two seconds later, and after the next start:
-processes, stopped ones among them, control groups, folders, temporary files, shared memory, mounts.
+processes, stopped ones among them, folders, temporary files, shared memory, mounts.
 Nothing else in this pid namespace may start trainperf meanwhile, as that would clear up as well,
 and nothing else use /dev/shm:
 
@@ -32,7 +32,6 @@ from pathlib import Path
 
 import psutil
 
-from trainperf.run import groups
 from trainperf.run.stopping import GUARD
 from trainperf.run.view import mounts
 
@@ -86,7 +85,6 @@ class Left:
 
     processes: int
     stopped: int
-    groups: int
     folders: int
     files: int
     shared: int
@@ -116,12 +114,11 @@ class Case:
         (self.home / "train.py").write_text(TRAINS.format(daemon=start))
         (self.home / "next.py").write_text("raise SystemExit('the next start')\n")
         self._mounts, self._shared = len(list(mounts())), set(os.listdir("/dev/shm"))
-        self._pids: list[int] = []
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start a diagnosis whose processes all carry the mark."""
         command = (sys.executable, "-m", "trainperf", "diagnose", "--output-dir", str(self.runs))
-        process = subprocess.Popen(
+        return subprocess.Popen(
             (*command, *words),
             cwd=self.home,
             env={**os.environ, **QUIET, MARK: self.mark, "TMPDIR": str(self.temporary)},
@@ -129,8 +126,6 @@ class Case:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._pids.append(process.pid)
-        return process
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill trainperf, and its guard first where that is asked for."""
@@ -158,14 +153,11 @@ class Case:
         for one in processes:
             with suppress(psutil.Error):
                 stopped += one.status() == psutil.STATUS_STOPPED
-        above = groups.above()
-        found = [above.glob(f"trainperf-*-{pid}-*") for pid in self._pids] if above else []
         within = [one.name for one in self.runs.rglob("*")] if self.runs.exists() else []
         files = [one for one in os.listdir(self.temporary) if "torchinductor" not in one]
         return Left(
             processes=len(processes),
             stopped=stopped,
-            groups=sum(len(list(one)) for one in found),
             folders=sum(name in STAND_INS or name.startswith("leg-") for name in within),
             files=len(files),
             shared=len(set(os.listdir("/dev/shm")) - self._shared),
@@ -219,7 +211,6 @@ def main() -> None:
     parser.add_argument("--daemon", type=float, default=0.4, help="share with a daemon that hides")
     given = parser.parse_args()
     chance = random.Random(given.seed)
-    print(f"control groups: {'yes' if groups.may_be_made() else 'none may be made'}")
     print("  n  at      killed            daemon  in        left at once -> after the next start")
     found = []
     for number in range(1, given.many + 1):

@@ -22,7 +22,7 @@ from pathlib import Path
 from _trials import EXAMPLES, QUIET, bench, candidate, clock, foot, head, leg_of, parser, verdict
 
 from trainperf.model import Control, Ratio
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.outcome import trial
 from trainperf.trial.queue import Queue
 from trainperf.trial.ratio import CONFIDENCE

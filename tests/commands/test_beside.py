@@ -18,7 +18,7 @@ from trainperf.commands.cli import cli
 from trainperf.commands.session import Target
 from trainperf.errors import TrainperfError
 from trainperf.run import running
-from trainperf.run.groups import began
+from trainperf.run.processes import began
 from trainperf.run.running import Job
 
 
@@ -27,7 +27,6 @@ def job(*command: str, cwd: Path = Path("/"), pid: int = 0, **environment: str) 
     return Job(
         asked=me,
         pid=me,
-        trains=me,
         command=command,
         label="train.py",
         cwd=str(cwd),
@@ -96,32 +95,15 @@ def test_what_will_be_run_is_said_without_the_environment():
     assert "secret" not in "".join(said)
 
 
-def py_spy(folder: Path, line: str) -> None:
-    made = folder / "py-spy"
-    made.write_text(f"#!/bin/sh\n{line}\n")
-    made.chmod(0o755)
-
-
-def test_what_is_seen_of_the_job_is_its_cores_and_its_stacks(tmp_path, monkeypatch):
-    frame = '{"name": "train", "filename": "/x/train.py", "line": 3}'
-    py_spy(tmp_path, f"""echo '[{{"os_thread_id": {os.getpid()}, "frames": [{frame}]}}]'""")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+def test_what_is_seen_of_the_job_is_its_cores_and_that_it_has_ended():
     look = beside.Beside(job("python", "train.py", cwd=Path("/x")))
     sum(range(1_000_000))
     seen = look.seen()
     assert not seen.ended
     assert seen.cores is not None
     assert 0 < seen.cores < 3
-    assert seen.stacks is not None
-    assert seen.stacks.places[0].where.line == 3
     assert (seen.pid, seen.started_by) == (os.getpid(), os.getpid())
     assert seen.began.endswith("+00:00")
-
-
-def test_without_py_spy_nothing_is_sampled_and_a_job_that_ended_is_told(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    look = beside.Beside(job("python", "train.py"))
-    assert look.seen().stacks_reason == beside.NO_PY_SPY
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         look = beside.Beside(job("python", "train.py", pid=process.pid))
         assert not look.seen().ended

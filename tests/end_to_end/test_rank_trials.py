@@ -19,7 +19,8 @@ from kit.processes import script
 from trainperf.model import Leg as LegOf
 from trainperf.model import Run
 from trainperf.run.stopping import Guard
-from trainperf.trial.legs.leg import Leg, LegFailed
+from trainperf.trial.legs.faults import LegFailed
+from trainperf.trial.legs.leg import Leg
 from trainperf.trial.queue import Queue
 from trainperf.trial.ranks import by_rank, launcher, obstacle, place
 
@@ -93,7 +94,7 @@ def job(tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def ready(leg: Leg, guard: Guard) -> None:
     warm_up([leg], guard)
-    assert leg.failure == ""
+    assert not leg.failure
 
 
 @pytest.mark.sentinel
@@ -145,7 +146,7 @@ def test_a_faster_variant_reads_faster_and_the_script_itself_as_itself(
     with Queue(bench(job, tmp_path)) as engine:
         (measured,) = engine.compare([half], clock(150.0))
         baseline = engine.baseline()
-    assert measured.failure == ""
+    assert not measured.failure
     assert measured.ratio is not None
     assert measured.ratio.speedup > 1.2
     assert baseline.control is not None
@@ -205,7 +206,7 @@ def test_ranks_that_multiprocessing_starts_take_turns_at_ports_of_their_own(
     with Guard() as guard:
         try:
             warm_up(legs, guard)
-            assert [leg.failure for leg in legs] == ["", ""]
+            assert not any(leg.failure for leg in legs)
             for leg in (*legs, *legs):
                 piece = leg.run_slice(4, 1, 60.0, lambda: False)
                 assert piece is not None

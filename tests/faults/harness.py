@@ -26,7 +26,6 @@ from kit.processes import (
     sleeping,
     strays,
 )
-from trainperf.run import groups
 from trainperf.run.view import mounts
 
 GOOD, FAILED, REFUSED, NOT_MEASURED = 0, 1, 2, 3
@@ -108,8 +107,8 @@ class Place:
     """A user's folder with a script, where runs go, and what was there before.
 
     `check` asserts that the user's tree (contents, mode, times, owners), mounts, shared memory and
-    temporary files are as they were; that no process, stopped or not, no control group and no
-    folder of a leg is left; and that a report that was told is shown once more. What is `before`
+    temporary files are as they were; that no process, stopped or not, no folder of a
+    leg is left; and that a report that was told is shown once more. What is `before`
     the commands makes them another user's, say.
     """
 
@@ -169,12 +168,12 @@ class Place:
         assert [word for word in says if word not in printed] == [], printed
         if not result.stdout:  # refused: in one message
             assert [printed.count(word) for word in says[:1]] == [1]
-        self.check_nothing_left([result.pid])
+        self.check_nothing_left()
         if shown:
             self.check_shown(result)
 
-    def check_nothing_left(self, pids: Sequence[int]) -> None:
-        """Assert that all is as it was, after commands with these numbers."""
+    def check_nothing_left(self) -> None:
+        """Assert that all is as it was."""
         gone(self.mark, DYING_S)
         left = strays(self.mark)
         assert left == []  # stopped ones among them
@@ -182,11 +181,6 @@ class Place:
         assert tree(self.home) == self._tree
         assert _mounts() == self._mounts
         assert soon(lambda: not _unheld(_shared() - self._shared)), _shared() - self._shared
-        above = groups.above()
-        named = [
-            one for pid in pids for one in (above.glob(f"trainperf-*-{pid}-*") if above else ())
-        ]
-        assert named == []
         assert not self.temporary.exists() or not any(map(is_left, self.temporary.iterdir()))
         assert [one.name for one in _below(self.runs) if _stands_in(one)] == []
         assert [str(one) for one in _below(self.runs) if not _is_private(one, self.runs)] == []

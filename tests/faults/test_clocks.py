@@ -17,7 +17,7 @@ from kit.legs import LOOP
 from kit.processes import events, observed, python, script
 from trainperf.model import Ending, Run
 from trainperf.run import running
-from trainperf.run.groups import began, is_gone
+from trainperf.run.processes import began, is_gone
 from trainperf.run.spawn import prepare
 from trainperf.run.sweeping import sweep
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from kit.processes import (
     HIDES,
     diagnose,
+    ended,
     gone,
     kill_sleeping,
     observed,
@@ -26,8 +28,8 @@ from kit.processes import (
     unique,
     wait_for,
 )
-from trainperf.run.groups import began, machine
-from trainperf.run.stopping import GUARD
+from trainperf.run.processes import began, machine
+from trainperf.run.stopping import GUARD, LOOK_S
 from trainperf.run.sweeping import sweep
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -72,6 +74,21 @@ def test_what_people_type_does_not_end_the_guard(tmp_path: Path, mark: str) -> N
                 one.kill()
     process.communicate()
     assert gone(mark)
+
+
+@pytest.mark.alone
+def test_the_guard_remembers_daemons_that_hide(tmp_path: Path, mark: str) -> None:
+    seconds = unique()
+    script(tmp_path, HIDES.format(seconds=seconds, then="time.sleep(1000)"), "train.py")
+    process = started(tmp_path, "train.py")
+    try:
+        wait_for(tmp_path, "ready")
+        time.sleep(3 * LOOK_S)  # until the guard has looked
+        process.kill()
+        process.communicate()
+        assert ended(seconds)
+    finally:
+        kill_sleeping(seconds)
 
 
 @pytest.mark.alone

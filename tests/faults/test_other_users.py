@@ -195,7 +195,7 @@ def test_what_was_killed_is_ended_by_the_next_start_of_that_user_only(
         assert "that an earlier run had left" in result.stderr
     assert gone(theirs.mark)
     assert ended_sleeping(f"{seconds}1")
-    theirs.check_nothing_left([process.pid])
+    theirs.check_nothing_left()
 
 
 def _wait_for_output(runs: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from trainperf.model import Ending, Event
 from trainperf.rewrite import editing
 from trainperf.run import event_files
 from trainperf.run.event_files import EventFiles
-from trainperf.run.groups import machine
+from trainperf.run.processes import machine
 from trainperf.run.spawn import OUTPUT, output_tail
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

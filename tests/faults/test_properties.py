@@ -23,7 +23,6 @@ from trainperf.model import Event
 from trainperf.ranks import records
 from trainperf.ranks.merge import merge
 from trainperf.report.plain import no_commands, one_line, plain, to_ascii
-from trainperf.run import groups
 from trainperf.run.event_files import EventFiles, is_event
 from trainperf.run.sweeping import sweep
 from trainperf.settings import Settings, duration, load_settings
@@ -159,16 +158,6 @@ def test_a_run_is_swept_only_where_its_file_says_whose_it_was(value: Any) -> Non
         (runs / "a run" / "run.json").write_text(json.dumps(value))
         assert sweep(runs).folders == ()
         assert leg.exists()
-
-
-@quick
-@given(st.text(max_size=40), st.text(max_size=20))
-@example("trainperf-0123456789abcdef-1-2-3", "run.json")
-@example("..", "run.json")
-def test_no_name_of_ours_is_no_group_of_ours(name: str, run_file: str) -> None:
-    path = Path("/sys/fs/cgroup") / name.replace("\0", "").replace("/", "").strip(".")
-    assert not groups.is_of(path, run_file.replace("\ud800", ""))
-    assert not groups.is_left(path)
 
 
 # --------------------------------------------------------------------------- settings

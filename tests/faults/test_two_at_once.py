@@ -42,7 +42,7 @@ def test_neither_sweeps_the_other(place: Place) -> None:
     result = ended(first)
     assert "earlier run" not in second.stderr
     assert "earlier run" not in result.stderr
-    place.check_nothing_left([first.pid, second.pid])
+    place.check_nothing_left()
     assert len(list(place.runs.glob("*/diagnosis.json"))) == 2
 
 
@@ -80,5 +80,5 @@ def test_one_that_is_killed_beside_another_costs_the_other_nothing(place: Place)
         first.communicate()
         result = waited.result()
     place.check(result, GOOD, ["steps"], shown=False)
-    place.check_nothing_left([first.pid, second.pid])
+    place.check_nothing_left()
     assert len(list(place.runs.glob("*/diagnosis.json"))) == 1

@@ -15,7 +15,8 @@ from trainperf.trial import queue
 from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs import starting
-from trainperf.trial.legs.leg import LegFailed, Slice
+from trainperf.trial.legs.faults import LegFailed
+from trainperf.trial.legs.leg import Slice
 from trainperf.trial.queue import Queue
 
 RUN = Run(("python", "train.py"), "/home/me", "train.py", guarded=("/home/me",))
@@ -95,10 +96,10 @@ class SimulatedLeg:
         self.work_per_step, self.fails_at, self.noise = work, fails_at, noise
         self.has_device, self.may_pause = warms_up_on_device, not warms_up_on_device
         self.imports_s, self.epoch_steps, self.opening_s = imports_s, epoch_steps, opening_s
-        self.waits_for_device = self.ran_out = self.short_of_memory = self.slow = False
+        self.waits_for_device = self.ran_out = self.slow = False
         self.run, self.waits_every, self.settles = RUN, 1, True
         self.trained: tuple[()] = ()
-        self.failure = ""
+        self.failure: LegFailed | None = None
         self.started_s = self.spent_s = self.slowest_s = 0.0
         self.ready_s: float | None = None
         self.runs = self.ended = False
@@ -138,8 +139,8 @@ class SimulatedLeg:
         self.ready_s, self.runs = self.spent_s, False
         self.machine.arrived_in_order.append(self.name)
 
-    def give_up(self, reason: str) -> None:
-        self.failure = reason
+    def give_up(self, failure: LegFailed) -> None:
+        self.failure = failure
         self.end()
 
     def end(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -41,7 +40,7 @@ def test_something_found_is_status_1_and_one_line(here: Path) -> None:
     result = run(".")
     first, last = result.output.splitlines()
     assert result.exit_code == 1
-    assert first.startswith("b.py:2:1: torch_debug_modes set_detect_anomaly(True)")
+    assert first.startswith("b.py:2:1: torch_debug_modes set_detect_anomaly(mode=True) may be")
     assert last == "1 place that may be slow, in 1 of 2 files."
 
 
@@ -148,6 +147,7 @@ def test_sarif_has_a_rule_with_the_text_of_its_fix(here: Path) -> None:
     (here / "a b.py").write_text(BAD)
     (here / "c.py").write_text("import torch\nset_detect_anomaly(\n")
     log = json.loads(run(".", "--output-format", "sarif").output)
+    jsonschema.validate(log, json.loads(SARIF.read_text("utf-8")))
     (one,) = log["runs"]
     (result,) = one["results"]
     (rule,) = one["tool"]["driver"]["rules"]
@@ -159,48 +159,13 @@ def test_sarif_has_a_rule_with_the_text_of_its_fix(here: Path) -> None:
     assert not one["invocations"][0]["executionSuccessful"]
 
 
-def sarif_results(*words: str) -> list[dict[str, Any]]:
-    log = json.loads(run(*words, "--output-format", "sarif").output)
-    jsonschema.validate(log, json.loads(SARIF.read_text("utf-8")))
-    return list(log["runs"][0]["results"])
-
-
-def test_sarif_is_valid(here: Path) -> None:
-    (here / "a.py").write_text(BAD)
-    (result,) = sarif_results(".")
-    assert "fixes" not in result  # turning it off may be a decision
-
-
-def test_sarif_has_what_a_rule_can_repair_by_itself(here: Path) -> None:
-    line = "s = 'ü'; model.compile('adam', run_eagerly=True)"
-    (here / "ü.py").write_text(f"import keras\n{line}\n", "utf-8")
-    (result,) = sarif_results(".")
-    (change,) = result["fixes"][0]["artifactChanges"]
-    assert change["artifactLocation"]["uri"] == "%C3%BC.py"
-    (replacement,) = change["replacements"]
-    region = replacement["deletedRegion"]
-    assert (region["startLine"], region["endLine"]) == (2, 2)
-    assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "True"
-    assert replacement["insertedContent"]["text"] == "False"
-
-
 def test_a_file_whose_name_is_no_text_is_found_by_its_bytes(here: Path) -> None:
     (here / ".git").mkdir()
     Path("\udce9.py").write_text(BAD)
-    (result,) = sarif_results(".")
+    (result,) = json.loads(run(".", "--output-format", "sarif").output)["runs"][0]["results"]
     place = result["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place["uri"] == "%E9.py"
     assert run(".", "--output-format", "github").output.startswith("::warning file=?.py,line=2")
-
-
-def test_a_notebook_and_a_name_are_not_repaired(here: Path) -> None:
-    code = "import keras\nmodel.compile('adam', run_eagerly=True)"
-    cells = [{"cell_type": "code", "source": code}]
-    (here / "a.ipynb").write_text(json.dumps({"cells": cells}))
-    (here / "b.py").write_text(f"EAGER = True\n{code.replace('=True', '=EAGER')}\n")
-    found = sarif_results(".")
-    assert len(found) == 2
-    assert not any("fixes" in one for one in found)
 
 
 def test_several_formats_at_once_go_to_files_and_text_is_printed(here: Path) -> None:

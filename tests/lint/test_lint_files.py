@@ -45,10 +45,9 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     assert len(linted(tmp_path, tmp_path / "a.py").seen) == 1
 
 
-@pytest.mark.parametrize("text", ["def (:\n", "#" * (check.LARGEST + 1)], ids=["broken", "large"])
-def test_a_file_without_a_framework_is_not_parsed(tmp_path: Path, text: str) -> None:
-    (tmp_path / "a.py").write_text(text)
-    assert linted(tmp_path) == Lint((), (), 1)
+def test_a_file_without_a_framework_is_not_parsed(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("def (:\n")
+    assert linted(tmp_path) == Lint()
 
 
 @pytest.mark.parametrize(
@@ -71,14 +70,12 @@ def test_text_is_read_as_python_reads_it(tmp_path: Path, data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (BAD.encode() + b"\xff\xfe", "not text"),
-        (b"# coding: no-such\n" + BAD.encode(), "not text"),
-        (BAD.encode() + b"\0", "does not parse"),
-        (BAD.encode() + b"x = " + b"(" * 5000 + b")" * 5000, "does not parse"),
+        (BAD.encode() + b"\xff\xfe", "can't decode byte"),
+        (b"# coding: no-such\n" + BAD.encode(), "unknown encoding"),
+        (BAD.encode() + b"\0", "null bytes"),
         (BAD.encode() + b"x = " + b"-" * 200_000 + b"1\n", "does not parse"),
-        (BAD.encode() + b"#" * check.LARGEST, "larger than"),
     ],
-    ids=["bytes", "encoding", "null", "parentheses", "minuses", "large"],
+    ids=["bytes", "encoding", "null", "minuses"],
 )
 def test_what_cannot_be_read_is_said_and_the_rest_is_checked(
     tmp_path: Path, data: bytes, why: str
@@ -89,13 +86,6 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_checked(
     assert [each.path.name for each in result.seen] == ["b.py"]
     (unread,) = result.unread
     assert why in unread.reason
-
-
-def test_a_long_chain_is_no_harm(tmp_path: Path) -> None:
-    chain = "x = tf.data.Dataset.range(3)" + ".map(f)" * 400 + ".batch(2).shuffle(9)\n"
-    (tmp_path / "a.py").write_text("import tensorflow as tf\nx = x\n" + chain)
-    result = linted(tmp_path)
-    assert result.files == 1
 
 
 def test_a_file_that_may_not_be_read_is_said(tmp_path: Path) -> None:
@@ -122,43 +112,6 @@ def test_the_code_of_a_notebook_is_read(tmp_path: Path) -> None:
     )
     (only,) = linted(tmp_path).seen
     assert (only.cell, only.line, only.column) == (3, 2, 1)
-
-
-def test_a_cell_that_does_not_parse_does_not_cost_the_others(tmp_path: Path) -> None:
-    (tmp_path / "a.ipynb").write_text(
-        notebook(
-            ("code", "import torch"),
-            ("code", "x = 1\ntorch.zeros("),
-            ("code", "torch.autograd.set_detect_anomaly(True)"),
-        )
-    )
-    found = linted(tmp_path)
-    assert [(one.cell, one.line) for one in found.seen] == [(3, 1)]
-    (unread,) = found.unread
-    assert (unread.cell, unread.line) == (2, 2)
-    assert unread.reason.endswith("'(' was never closed")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "await fetch()",
-        "files = !ls *.py",
-        "a, b = %sx ls",
-        "torch?",
-        "torch.zeros??",
-        "?torch",
-        "!pip install \\\n    torch",
-        "x = (7\n     % 3)",
-        "if x:\n    %time y",
-    ],
-)
-def test_what_ipython_understands_is_no_error(tmp_path: Path, line: str) -> None:
-    code = f"import torch\n{line}\ntorch.autograd.set_detect_anomaly(True)"
-    (tmp_path / "a.ipynb").write_text(notebook(("code", code)))
-    found = linted(tmp_path)
-    assert found.unread == ()
-    assert [one.line for one in found.seen] == [code.count("\n") + 1]
 
 
 def test_what_is_no_notebook_is_said(tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ def checkup(
     machine: Machine = HEALTHY,
     builds: tuple[Build, ...] = (CPU_BUILD,),
     environment: Mapping[str, str] | None = None,
-    grouped: bool = True,
 ) -> Checkup:
     return conclude(
         machine,
@@ -46,7 +45,6 @@ def checkup(
         builds,
         on_the_bus=0,
         environment=environment or {},
-        grouped=grouped,
     )
 
 
@@ -58,19 +56,6 @@ def test_a_healthy_machine_without_a_gpu_has_nothing_wrong() -> None:
     seen = checkup()
     assert seen.worst == "unknown"  # the GPU checks that were not made
     assert {check.status for check in seen.checks if check.name != "GPU"} == {"ok"}
-
-
-def test_whether_runs_have_control_groups_of_their_own_is_told() -> None:
-    told = [
-        check.text
-        for grouped in (True, False)
-        for check in checkup(grouped=grouped).checks
-        if check.name == "Control group"
-    ]
-    assert [text.partition(":")[0] for text in told] == [
-        "each run has one of its own, and ends with it",
-        "none may be made here",
-    ]
 
 
 def test_frameworks_that_are_none_fail_or_are_there_twice_are_told() -> None:

@@ -46,20 +46,18 @@ from trainperf.model import (
     PhaseUse,
     Price,
     Reads,
-    Site,
     StartUp,
     SyncPoint,
     Trials,
     Verdict,
     Volume,
 )
-from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
+from trainperf.model.running import RunningJob
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, devices, money, storage, training
 from trainperf.report.sections._shares import shares
 from trainperf.report.sections.parts import OPERATORS_HEADING as OPERATORS
-from trainperf.report.whole import short
 from trainperf.reporters import html, markdown
 
 MIB = 1024**2
@@ -468,7 +466,6 @@ JOB = RunningJob(
     ended=False,
     cores=1.62,
     gpu_memory=3 * GIB,
-    stacks_reason="py-spy is not on the PATH",
 )
 
 
@@ -481,7 +478,6 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
     for words in (
         "Process 4711, started by process 4710, has run since 2026-11-23 14:02:11 UTC.",
         "busy and held 3.00 GiB of GPU memory. Times may be longer",
-        "was not sampled: py-spy is not on the PATH.",
     ):
         assert words in told
     assert "The running job" not in text(HEALTHY, 100)
@@ -492,16 +488,3 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
     assert "Changed since it was started: healthy.py." in ended
     longer = replace(HEALTHY, running=JOB, trying=Trials("none", budget_needed_s=281.0))
     assert "trainperf diagnose --budget 5min --pid 4710" in text(longer, 100)
-
-
-def test_the_places_of_its_main_thread_are_a_table_in_every_report() -> None:
-    site = Site(f"{HEALTHY.cwd}/healthy.py", 21, "train")
-    places = (SampledPlace(0.85, site, "select"), SampledPlace(0.15, None, "poll"))
-    stacks = SampledStacks(4711, 20, 4.1, places)
-    told = beside(stacks=stacks, stacks_reason="")
-    assert "main thread of process 4711 was, 20 times in 4.10 s" in told
-    assert "85 % train healthy.py:21 select" in told
-    diagnosis = replace(HEALTHY, running=replace(JOB, stacks=stacks, stacks_reason=""))
-    assert "| healthy.py:21 |" in markdown.render(diagnosis)
-    assert "The running job" in html.render(diagnosis)
-    assert short(diagnosis).section("running") is not None

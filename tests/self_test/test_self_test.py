@@ -30,7 +30,6 @@ def test_the_self_test_says_that_the_measuring_holds_or_that_it_could_not_be_tol
     if found.holds:
         figures = {one["name"]: one for one in told["figures"]}
         assert figures["starvation: repair"]["expected"] > 1.3
-        assert figures["hidden loader: made faster"]["expected"] == 1
     for private in (str(tmp_path), str(Path.home()), "trainperf-self-test-"):
         assert private not in as_json(found)
 

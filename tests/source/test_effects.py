@@ -10,7 +10,6 @@ from trainperf.source.effects import (
     changed_names,
     changes_shared,
     changing_name,
-    drawing,
     effects,
     repeats,
 )
@@ -139,23 +138,6 @@ def test_a_name_that_is_bound_in_a_loop_or_changed_by_functions_may_be_another(
     module = Module(ast.parse(text), text)
 
     assert changing_name(module, [module.functions[0]]) == changes
-
-
-@pytest.mark.parametrize(
-    ("call", "random"),
-    [
-        ("tf.random.truncated_normal((2,))", True),
-        ("tf.random.categorical(x, 1)", True),
-        ("tf.random.gamma((2,), 1.0)", True),
-        ("tf.image.random_flip_left_right(x)", True),
-        ("tf.image.flip_left_right(x)", False),
-        ("np.random.gamma(1.0)", False),
-    ],
-)
-def test_what_of_tensorflow_draws_random_numbers_is_named(call: str, random: bool) -> None:
-    text = f"import numpy as np\nimport tensorflow as tf\n{call}\n"
-    tree = ast.parse(text)
-    assert (drawing(Module(tree, text), tree.body[-1]) is not None) is random
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from trainperf.trial.contest import (
     settle_steps,
     take,
 )
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.ratio import Pair
 
 
@@ -174,6 +174,13 @@ def test_a_leg_with_several_steps_a_call_makes_whole_epochs_in_fewer_calls():
     assert leg.asked_steps == [3]
     assert (piece.steps, piece.work, piece.epochs) == (3, 36.0, 1)
     assert step_s == pytest.approx(0.2)
+
+
+def test_of_epochs_of_one_turn_each_is_one_wherever_its_opening_was_counted():
+    leg = Epochs(lambda steps, _: 1, step_s=0.2, work=16.0)
+    epoch = Epoch(steps=16, seconds=0.2, pause_s=0.1)
+    (piece,) = taken(leg, 0.1, 1, epoch)
+    assert (piece.epochs, piece.steps, piece.seconds) == (3, 3, pytest.approx(3 * 0.3))
 
 
 def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():

@@ -14,8 +14,8 @@ from trainperf.model import Equivalence, Finding, Run
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Costs
 from trainperf.trial.candidates import Candidate, epoch_of
-from trainperf.trial.contest import epochs_of_slice, with_pause
-from trainperf.trial.legs.leg import Slice, slice_of
+from trainperf.trial.contest import epochs_of_slice
+from trainperf.trial.legs.leg import slice_of
 from trainperf.trial.planning import in_order
 from trainperf.trial.slicing import (
     RANKS,
@@ -153,13 +153,6 @@ def test_several_ranks_are_tried_in_short_slices_only():
 @pytest.mark.parametrize(("step_s", "count"), [(0.001, 15), (0.01, 2), (0.015, 1), (2.0, 1)])
 def test_a_slice_is_at_least_so_long_and_holds_whole_epochs(step_s, count):
     assert epochs_of_slice(EPOCH, step_s) == count
-
-
-def test_where_a_call_makes_a_whole_epoch_each_is_one_wherever_its_opening_was_counted():
-    whole = replace(EPOCH, steps=1)
-    found = with_pause(Slice(0.9, 4, 80.0, 0.0, epochs=3), whole)
-    assert found == replace(found, epochs=4, seconds=pytest.approx(0.9 + 4 * 0.1))
-    assert isinstance(with_pause(Slice(0.9, 4, 80.0, 0.0, epochs=None), whole), str)
 
 
 def test_how_often_the_input_was_opened_is_read_from_the_turn():

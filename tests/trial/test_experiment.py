@@ -5,25 +5,31 @@ from types import SimpleNamespace
 import pytest
 
 from trainperf.model import Equivalence, Outcome, Ratio, Trials
-from trainperf.trial.budget import LATE, NO_SLICE, Clock
+from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.experiment import _failed, _once
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, Start
 from trainperf.trial.stack import Stacked
 
 WAY = Candidate(("a",), None, Equivalence.EXACT, 2.0, 0, "workers=2")
+NO_STEP = LegFailed("made no step")
 PLANNED = SimpleNamespace(chosen=(WAY,), how=Trials("side by side"))
 
 
 @pytest.mark.parametrize(
     ("failure", "deadline", "interrupted", "reason"),
     [
-        ("made no step", 100.0, True, "interrupted before anything could be compared"),
-        ("made no step", 1.0, False, "the budget was over before anything could be compared"),
-        (LATE, 100.0, False, "the budget was over before anything could be compared"),
-        (NO_SLICE, 100.0, False, "the budget was over before anything could be compared"),
+        (NO_STEP, 100.0, True, "interrupted before anything could be compared"),
         (
-            "made no step",
+            NO_STEP,
+            1.0,
+            False,
+            "the budget was over before anything could be compared",
+        ),
+        (OutOfTime(), 100.0, False, "the budget was over before anything could be compared"),
+        (
+            NO_STEP,
             100.0,
             False,
             "the script as it is could not be run as a leg: made no step",

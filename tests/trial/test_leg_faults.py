@@ -4,7 +4,11 @@ import signal
 
 import pytest
 
-from trainperf.trial.legs.faults import ran_out_of_memory
+from trainperf.trial.legs.faults import OutOfMemory, why
+
+
+def ran_out(status, events, folder):
+    return isinstance(why(status, events, folder), OutOfMemory)
 
 
 def error(kind, text):
@@ -26,7 +30,7 @@ def error(kind, text):
     ],
 )
 def test_memory_runs_out_in_many_words(kind, text, tmp_path):
-    assert ran_out_of_memory(1, error(kind, text), tmp_path)
+    assert ran_out(1, error(kind, text), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -39,14 +43,14 @@ def test_memory_runs_out_in_many_words(kind, text, tmp_path):
 )
 def test_other_errors_are_those_of_the_change(kind, text, tmp_path):
     (tmp_path / "output.log").write_text("out of memory, said the script of something else\n")
-    assert not ran_out_of_memory(1, error(kind, text), tmp_path)
+    assert not ran_out(1, error(kind, text), tmp_path)
 
 
 def test_without_an_error_of_python_the_ending_and_the_output_tell(tmp_path):
-    assert not ran_out_of_memory(-signal.SIGSEGV, {}, tmp_path)
-    assert ran_out_of_memory(-signal.SIGKILL, {}, tmp_path)
+    assert not ran_out(-signal.SIGSEGV, {}, tmp_path)
+    assert ran_out(-signal.SIGKILL, {}, tmp_path)
     aborted = "terminate called after throwing 'c10::Error': CUDA out of memory\n"
     (tmp_path / "output.log").write_text(aborted)
-    assert ran_out_of_memory(-signal.SIGABRT, {}, tmp_path)
+    assert ran_out(-signal.SIGABRT, {}, tmp_path)
     (tmp_path / "output.log").write_text("Signal 9 (SIGKILL) received by PID 101\n")
-    assert ran_out_of_memory(None, {}, tmp_path)
+    assert ran_out(None, {}, tmp_path)

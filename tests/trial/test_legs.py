@@ -31,7 +31,8 @@ from kit.legs import (
 from kit.processes import LONG_S, gone
 from trainperf.run.stopping import Guard
 from trainperf.trial.contest import take
-from trainperf.trial.legs.leg import Leg, LegFailed
+from trainperf.trial.legs.faults import LegFailed
+from trainperf.trial.legs.leg import Leg
 from trainperf.trial.ratio import Pair
 
 pytestmark = [pytest.mark.script, pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
@@ -128,7 +129,7 @@ def test_candidates_that_fail_are_named_and_the_others_are_measured(tmp_path):
     with queue(run, tmp_path) as engine:
         *failed, fine = engine.compare([*bad, good], clock())
     for measured, (_, reason) in zip(failed, FAULTS.values(), strict=True):
-        assert reason in measured.failure
+        assert reason in str(measured.failure)
     assert fine.ratio is not None
     assert fine.ratio.speedup > 1.5
 
@@ -139,7 +140,7 @@ def test_a_candidate_that_hangs_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("trainperf.trial.contest.HANG_TIMES", 2.0)
     hangs = LOOP + "train(lambda n: time.sleep(60 if n > 20 else 0.02))"
     measured, _ = compared(tmp_path, PLAIN.format(0.02), hangs)
-    assert re.search(r"made no .*steps in [2-9] s", measured.failure)
+    assert re.search(r"made no .*steps in [2-9] s", str(measured.failure))
 
 
 def test_a_change_that_python_never_loads_is_not_taken_for_a_trial(tmp_path):
@@ -148,7 +149,7 @@ def test_a_change_that_python_never_loads_is_not_taken_for_a_trial(tmp_path):
     other = written(tmp_path, "unused = 1\n", "unused.py")
     with queue(run, tmp_path) as engine:
         (measured,) = engine.compare([changed(run, other, "unused = 2\n")], clock())
-    assert "did not take effect" in measured.failure
+    assert "did not take effect" in str(measured.failure)
 
 
 def test_a_leg_killed_while_it_is_stopped_is_noticed(tmp_path):
@@ -157,7 +158,7 @@ def test_a_leg_killed_while_it_is_stopped_is_noticed(tmp_path):
     with Guard() as guard:
         try:
             warm_up([leg], guard)
-            assert leg.failure == ""
+            assert not leg.failure
             (pid,) = leg._processes.others
             assert stopped([pid])
             os.kill(pid, signal.SIGKILL)
@@ -191,7 +192,7 @@ def test_a_launcher_that_opens_a_session_of_its_own_can_be_stopped_and_woken(tmp
     with Guard() as guard:
         try:
             warm_up([leg], guard)
-            assert leg.failure == ""
+            assert not leg.failure
             others = leg._processes.others
             assert stopped(others)
             assert len(others) == 2
@@ -259,4 +260,4 @@ def test_a_disk_that_is_full_ends_the_leg_and_is_named(tmp_path):
     run = base_run(script, command=limited)
     with queue(run, tmp_path) as engine:
         (measured,) = engine.compare([changed(run, script, FILLS)], clock())
-    assert "could not be kept" in measured.failure
+    assert "could not be kept" in str(measured.failure)

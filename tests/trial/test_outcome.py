@@ -6,8 +6,8 @@ import pytest
 
 from kit.simulated import RUN
 from trainperf.model import Equivalence, Outcome, Ratio
-from trainperf.trial.budget import LATE
 from trainperf.trial.candidates import Candidate
+from trainperf.trial.legs.faults import OutOfTime
 from trainperf.trial.legs.leg import Leg
 from trainperf.trial.outcome import (
     ONE_OFF_S,
@@ -103,7 +103,7 @@ def test_no_measurable_effect_has_a_reason_where_there_was_one_to_see(found, of,
     assert (one.outcome, one.reason, one.kept) == (Outcome.NO_EFFECT, reason, False)
 
 
-@pytest.mark.parametrize("failure", ["", LATE])
+@pytest.mark.parametrize("failure", [None, OutOfTime()])
 def test_a_fix_for_which_the_time_did_not_suffice_was_not_tried_and_did_not_fail(failure):
     one = tried(measured(None, None, failure))
     assert one.outcome is Outcome.NOT_TRIED

@@ -8,7 +8,7 @@ from kit.simulated import Machine, candidate
 from trainperf.recording.run import Epoch
 from trainperf.trial.contest import MIN_PAIRS, OF_CONTROL, Contest
 from trainperf.trial.fresh import Rest
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.ratio import Pair
 
 QUICK = {"start_s": 0.1}
@@ -108,7 +108,7 @@ def test_what_is_clear_takes_three_or_four_pairs_and_the_verdict_waits_for_the_c
 
 def test_where_all_fail_as_they_start_the_script_is_measured_nevertheless(compared):
     found = compared(Machine(hangs={"start_s": 1e6}), ["hangs"])
-    assert "made too few steps to begin with" in found["hangs"].failure
+    assert "made too few steps to begin with" in str(found["hangs"].failure)
     assert compared.queue.baseline().step_s == pytest.approx(0.1)
 
 
@@ -173,13 +173,15 @@ def test_the_first_of_the_report_starts_first_unless_it_takes_much_longer_than_o
 def test_the_rate_of_a_contest_is_what_it_may_save_in_each_second_that_it_still_takes(monkeypatch):
     machine = Machine()
     with machine.queue(monkeypatch) as queue:
-        queue._base.ready_s = 2.0
+        queue._base.ready_s, queue._series_of(None).control.decided = 2.0, True
 
         def rate(pairs=(), ready_s=1.0, first=False, spent_s=0.0, **fields):
             leg = machine.leg("a", None, None)
             leg.ready_s, leg.started_s, leg.spent_s = ready_s, 1.0, spent_s
             given = [Pair(one * 10.0, 10.0, 10.0, 3) for one in pairs]
-            return queue._rate(Contest(leg, candidate("a", **fields), given), first)
+            one = Contest(leg, candidate("a", **fields), given)
+            queue._entered = [one] if first else [Contest(leg), one]
+            return queue._rates()[one]
 
         assert rate(hope=2.0) > rate(hope=1.5) > rate(hope=1.1)
         assert rate(hope=2.0) > rate(hope=2.0, share=0.3)
@@ -228,19 +230,10 @@ def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slot
     assert not any(one.late for one in found)
 
 
-def test_what_is_kept_leaves_less_to_save_for_others(monkeypatch):
-    with Machine().queue(monkeypatch) as queue:
-        leg, rates = queue._leg("a", queue.bench.run), []
-        for pairs in ([], [Pair(one * 10.0, 10.0, 10.0, 3) for one in (2.0, 2.1, 2.05)]):
-            queue._entered = [Contest(leg, candidate("b"), pairs, decided=True)]
-            rates.append(queue._rate(Contest(leg, candidate("a", hope=1.5)), False))
-    assert rates[1] < rates[0] / 1.9
-
-
 def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
     machine = Machine(**every("ac", step_s=0.083), bad={"fails_at": 2, "step_s": 0.083})
     found = compared(machine, ["a", "bad", "c"])
-    assert found["bad"].failure == "bad breaks"
+    assert str(found["bad"].failure) == "bad breaks"
     assert len(found["bad"].pairs) <= 1
     assert all(leg.ended for leg in machine.legs if leg.name == "bad")
     assert [len(found[name].pairs) >= MIN_PAIRS for name in "ac"] == [True, True]
@@ -249,7 +242,7 @@ def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
 def test_when_the_unchanged_script_cannot_go_on_what_was_measured_stands(compared):
     machine = Machine(base={"fails_at": 9}, **every("a", step_s=0.085), **every("b", step_s=0.085))
     found = compared(machine, "ab")
-    assert all(one.ratio or "as it is base breaks" in one.failure for one in found.values())
+    assert all(one.ratio or "as it is base breaks" in str(one.failure) for one in found.values())
     assert any(len(one.pairs) >= 3 for one in found.values())
     with pytest.raises(LegFailed, match="base breaks"):
         compared(Machine(base={"fails_at": 1}), "ab")
@@ -362,19 +355,8 @@ def test_a_process_that_is_quick_for_its_whole_life_proves_no_change(compared):
 def test_a_judged_change_that_fails_in_one_process_has_failed(compared):
     machine = Machine(x=[quiet(0.1), {**quiet(0.1), "fails_at": 3}], control=quiet(0.1))
     found = compared(machine, [candidate("x", difference=0.02)])["x"]
-    assert found.failure == "x breaks"
+    assert str(found.failure) == "x breaks"
     assert all(leg.ended for leg in machine.legs if leg.name == "x")
-
-
-def test_what_could_add_little_to_a_change_that_pays_is_over_sooner(compared):
-    """Of a training whose steps are a fifth by then, a gain of 6 % is not worth many slices."""
-    wide = {"step_s": 0.1 / 1.03, "noise": 0.05, "start_s": 5.0}
-    pairs = []
-    for fast in (0.1, 0.02):
-        machine = Machine(fast=quiet(fast), wide=dict(wide), control=quiet(0.1))
-        found = compared(machine, [candidate("fast", share=0.8), candidate("wide", share=0.8)])
-        pairs.append(len(found["wide"].pairs))
-    assert pairs[1] < pairs[0]
 
 
 def test_what_was_measured_beside_others_stands_where_nothing_could_be_alone(compared):

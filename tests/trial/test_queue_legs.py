@@ -26,8 +26,9 @@ from trainperf.trial import queue as queue_module
 from trainperf.trial.budget import CACHES
 from trainperf.trial.legs import leg as leg_module
 from trainperf.trial.legs import starting
-from trainperf.trial.legs.leg import Leg, LegFailed
-from trainperf.trial.outcome import trial
+from trainperf.trial.legs.faults import LegFailed, OutOfMemory
+from trainperf.trial.legs.leg import Leg
+from trainperf.trial.outcome import Measured, trial
 from trainperf.trial.queue import ALONE, RAN_OUT, Queue
 
 pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
@@ -130,9 +131,9 @@ def test_what_was_measured_counts_where_the_unchanged_script_ends_too_soon(tmp_p
     with Queue(bench(run, tmp_path), after(1000)) as engine:
         one, other = engine.compare([half, bad], clock())
         baseline = engine.baseline()
-        assert "the script as it is ended before" in one.failure or one.failure == ""
+        assert "the script as it is ended before" in str(one.failure) or not one.failure
         assert one.ratio.speedup > 1.4
-        assert other.failure == "fails: ValueError: no"
+        assert str(other.failure) == "fails: ValueError: no"
         with pytest.raises(LegFailed, match="ended before"):
             engine.compare([half], clock())
         assert engine.baseline().step_s == baseline.step_s
@@ -146,7 +147,7 @@ def test_legs_whose_loops_end_by_themselves_are_followed_by_others(tmp_path):
     half = changed(run, script, ENDING.format(0.01, 80), "half")
     with Queue(bench(run, tmp_path), after(14)) as engine:
         (one,) = engine.compare([half], clock())
-        assert one.failure == ""
+        assert not one.failure
         assert len(one.pairs) >= 14
         assert one.ratio.speedup > 1.4
         assert engine.legs >= 5  # the script, its control, the change; two of them again
@@ -162,8 +163,8 @@ def test_memory_that_runs_out_ends_the_leg_that_was_started_last(tmp_path, monke
     with queue(run, tmp_path) as engine:
         last = Leg("last", run, tmp_path / "last")
         engine._start([engine._base, last], clock())
-        assert (engine._base.failure, last.short_of_memory) == ("", True)
-        assert last.failure == "ended: the machine's memory was running out"
+        assert (engine._base.failure, type(last.failure)) == (None, OutOfMemory)
+        assert str(last.failure) == "ended: the machine's memory was running out"
         assert not psutil.pid_exists(last._process.pid if last._process else -1)
 
 
@@ -213,7 +214,7 @@ def test_who_runs_out_of_memory_beside_many_is_measured_alone_and_the_next_besid
         given = [replace(candidate(name), hope=50.0) for name in "abc"]
         found = engine.compare(given, clock())
     assert [one.name for one in found] == ["a", "b", "c"]
-    assert [one.failure for one in found] == [""] * 3
+    assert not any(one.failure for one in found)
     assert all(one.ratio.speedup > 1.5 for one in found)
     assert {one.note for one in found} == {"", ALONE}
     assert engine._slots == 3
@@ -248,7 +249,7 @@ def test_who_needs_the_card_for_itself_is_tried_alone_before_it_is_called_failed
         assert engine.baseline().control.pairs >= 6
     assert (large.note, none.note, small.note) == (ALONE, ALONE, "")
     assert large.ratio.speedup > 1.5
-    assert none.failure.startswith("fails: OutOfMemoryError")
+    assert str(none.failure).startswith("fails: OutOfMemoryError")
     assert small.ratio.speedup > 1.5
     assert again.ratio.speedup > 1.5
 
@@ -256,8 +257,7 @@ def test_who_needs_the_card_for_itself_is_tried_alone_before_it_is_called_failed
 def test_who_could_not_be_tried_alone_in_time_is_late_and_did_not_fail(tmp_path):
     engine, candidate = on_card(tmp_path, most=10)
     with engine:
-        engine._alone = {"a": candidate("a")}
-        (late,) = engine._tried_alone(clock(0.0))
+        (late,) = engine._tried_alone([Measured(candidate("a"))], clock(0.0))
     assert (late.late, late.note) == (True, RAN_OUT)
 
 
@@ -376,4 +376,4 @@ def test_what_compiles_or_is_known_to_do_so_is_limited_by_the_budget_alone(tmp_p
     with queue(run, tmp_path) as engine:
         found = engine.compare([compiles, hangs, slow], clock())
     assert [one.ratio is not None for one in found] == [True, False, True]
-    assert "made too few steps to begin with" in found[1].failure
+    assert "made too few steps to begin with" in str(found[1].failure)

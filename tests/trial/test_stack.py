@@ -5,9 +5,9 @@ import pytest
 
 from trainperf.model import Equivalence, Ratio, Run
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import LATE, Clock
+from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Band, Losses
 from trainperf.trial.ratio import Pair
@@ -34,7 +34,7 @@ def measured(name, speedup, losses=LOSSES, failure="", with_pairs=True):
 
 
 def late(name):
-    return Measured(named(name), None, None, LATE)
+    return Measured(named(name), failure=OutOfTime())
 
 
 class Bench:

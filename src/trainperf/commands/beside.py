@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +17,8 @@ import psutil
 from trainperf import ranks
 from trainperf.errors import TrainperfError
 from trainperf.model import Run
-from trainperf.model.running import RunningJob, SampledStacks
+from trainperf.model.running import RunningJob
 from trainperf.run.running import Job, is_alive
-from trainperf.samplers import py_spy
 from trainperf.samplers.nvml import NvmlSampler
 from trainperf.samplers.process_tree import ProcessTree
 from trainperf.settings import PREFIX
@@ -28,8 +26,6 @@ from trainperf.trial.legs.ports import MASTER_PORT, shared_port, with_own_port
 
 OURS = ("TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR", "FORCE_COLOR")
 """Variables of the terminal that the report goes to, and of trainperf (`PREFIX`): they stay."""
-
-NO_PY_SPY = "py-spy is not on the PATH"
 
 
 def startable(job: Job) -> Job:
@@ -92,13 +88,7 @@ class Beside:
     """A running job as seen from outside, before a diagnosis and while it is made."""
 
     def __init__(self, job: Job) -> None:
-        """Sample its stacks, if py-spy is there: some seconds."""
         self._job = job
-        folders = [job.cwd, *([os.path.dirname(job.script)] if job.script else [])]
-        found = shutil.which("py-spy")
-        self._stacks: SampledStacks | str = NO_PY_SPY
-        if found is not None:
-            self._stacks = py_spy.sample(found, job.trains, folders)
         self._tree = ProcessTree(job.pid)
         self._cpu_s = self._tree.read().cpu_s
         self._began = time.monotonic()
@@ -120,8 +110,6 @@ class Beside:
             cores=None if ended else cores,
             gpu_memory=self._gpu_memory,
             changed=self._job.changed,
-            stacks=None if isinstance(self._stacks, str) else self._stacks,
-            stacks_reason=self._stacks if isinstance(self._stacks, str) else "",
         )
 
 

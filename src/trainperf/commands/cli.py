@@ -47,6 +47,8 @@ def cli() -> None:
 @options("module", "python")
 @click.option("--pid", type=click.IntRange(min=1), metavar="N", help="Run what process N runs, in "
               "its folder and environment; that one goes on.")  # fmt: skip
+@click.option("--from-trace", type=click.Path(path_type=Path), metavar="FILE", help="Run nothing: "
+              "predict from a trace of torch.profiler, FILE.json or FILE.json.gz.")  # fmt: skip
 @options("steps", "budget")
 @click.option("--no-trials", "trials", is_flag=True, flag_value=False, default=None,
               help="Do not try the fixes: the first verdict only.")  # fmt: skip
@@ -65,7 +67,13 @@ def cli() -> None:
               "trainperf leave their records [default: a folder named for the job].")  # fmt: skip
 @options("fail_on", "ignore", "full", "keep_secrets", "quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
-def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **flags: Any) -> None:
+def diagnose(
+    module: str | None,
+    pid: int | None,
+    from_trace: Path | None,
+    command: tuple[str, ...],
+    **flags: Any,
+) -> None:
     """Run a training script for a few dozen steps and say why it is slow.
 
     It may use TensorFlow, Keras or PyTorch, in the version that is installed.
@@ -76,6 +84,7 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
     trainperf diagnose notebook.ipynb
     trainperf diagnose -- torchrun --nproc_per_node 2 train.py
     trainperf diagnose --pid 4711
+    trainperf diagnose --from-trace trace.json.gz
 
     The script runs unmodified until its steps are measured, then again with each fix
     that may help, beside the unchanged script. Your source files are not changed;
@@ -94,6 +103,11 @@ def diagnose(module: str | None, pid: int | None, command: tuple[str, ...], **fl
     check_outputs(settings, command, traces=True)
     if pid is not None and (module is not None or command):
         raise click.UsageError("--pid N says what is run: there is no script beside it")
+    if from_trace is not None:
+        if pid is not None or module is not None or command:
+            raise click.UsageError("--from-trace FILE runs nothing: there is no script beside it")
+        diagnosis, folder, unsaved = session.from_trace(from_trace, settings)
+        sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
     if pid is not None:
         target, own = session.running_target(pid), None
     else:

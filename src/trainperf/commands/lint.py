@@ -12,7 +12,7 @@ import click
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
-    from trainperf.lint.rule import Rule
+    from trainperf.lint.rules import Rule
 
 
 @click.command(short_help="Say what may be slow, from source alone.")

@@ -228,6 +228,22 @@ def _saved(
     return diagnosis, folder, None
 
 
+def from_trace(file: Path, settings: Settings) -> tuple[Diagnosis, Path, TrainperfError | None]:
+    """Diagnose a trace of `torch.profiler`, save that in a folder; what is returned is as of `run`.
+
+    Raises `TrainperfError` where the trace cannot be judged.
+    """
+    from trainperf.diagnose.traced import diagnose_trace
+
+    diagnosis = diagnose_trace(file)
+    folder = new_folder(settings, file.name)
+    try:
+        store.save(diagnosis, folder / store.DIAGNOSIS_FILE)
+    except TrainperfError as error:
+        return diagnosis, folder, error
+    return diagnosis, folder, None
+
+
 def run_of(target: Target, settings: Settings) -> Run:
     """Return the run of a target that settings describe."""
     return Run(

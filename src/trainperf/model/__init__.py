@@ -20,6 +20,7 @@ from trainperf.model.diagnosis import (
     Span,
     Timeline,
     TraceFile,
+    TraceRead,
     Verdict,
 )
 from trainperf.model.evidence import INPUT_BOUND_BELOW, LEAST_SAMPLES, Evidence

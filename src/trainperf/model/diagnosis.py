@@ -112,6 +112,20 @@ class TraceFile:
 
 
 @dataclass(frozen=True)
+class TraceRead:
+    """The profiler's trace that a diagnosis was read off, with nothing run: so many `steps` of it.
+
+    `workers` says that worker processes made the batches; `pageable_s` are seconds of a step in
+    copies to the GPU out of memory that is not pinned.
+    """
+
+    file: str
+    steps: int
+    workers: bool = False
+    pageable_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Overhead:
     """The cost of trainperf itself.
 
@@ -168,6 +182,7 @@ class Diagnosis:
     ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
     trace: TraceFile | None = None  # None: none was asked for
+    read_from: TraceRead | None = None  # None: a script was run
     training: Training | None = None  # None: no loop was seen
     experiment_changes: tuple[ExperimentChange, ...] = ()  # faster, but another training
     running: RunningJob | None = None  # None: what was diagnosed was started for it alone

@@ -4,31 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainperf.model.basics import Site
-
-
-@dataclass(frozen=True)
-class SampledPlace:
-    """A place where the main thread was in `share` of the samples.
-
-    `where` is the innermost line in the user's own files, None if none was on the stack;
-    `inside` the function that ran there or below it.
-    """
-
-    share: float
-    where: Site | None
-    inside: str
-
-
-@dataclass(frozen=True)
-class SampledStacks:
-    """Stacks of the main thread of `pid`, taken from outside over `seconds`; the most first."""
-
-    pid: int
-    samples: int
-    seconds: float
-    places: tuple[SampledPlace, ...]
-
 
 @dataclass(frozen=True)
 class RunningJob:
@@ -38,7 +13,7 @@ class RunningJob:
     launcher or parent, where it is another. `began` is ISO 8601, UTC. `cores` is how many it kept
     busy while it was diagnosed, None if that was not seen. `gpu_memory` is what it held of the
     GPUs before, in bytes, None if no GPU or driver tells. `changed` are files of its program that
-    are newer than the job. `stacks_reason` says why there are no `stacks`.
+    are newer than the job.
     """
 
     pid: int
@@ -48,5 +23,3 @@ class RunningJob:
     cores: float | None
     gpu_memory: int | None
     changed: tuple[str, ...] = ()
-    stacks: SampledStacks | None = None
-    stacks_reason: str = ""

@@ -28,9 +28,6 @@ UNDECIDED = 1.05
 TOUCH = 1.005
 """A measurement this close above a bound is within what either is rounded to."""
 
-NOISE = "noise"
-"""A word of each reason that says so."""
-
 
 @dataclass(frozen=True)
 class Ratio:
@@ -101,7 +98,7 @@ class Trial:
     def undecided(self) -> bool:
         """Whether it may well be a gain, and could not be told from the noise."""
         gain = self.speedup is not None and self.speedup >= UNDECIDED
-        return gain and self.outcome is Outcome.NO_EFFECT and NOISE in self.reason
+        return gain and self.outcome is Outcome.NO_EFFECT and self.basis == "steps"
 
     @property
     def why(self) -> str:

@@ -320,7 +320,7 @@ def _look(
     if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
         events = {pid: list(own) for pid, own in recording.events.items()}
         stalled = "stands still" if recording.ending is Ending.STALLED else ""
-        reason = stalled or why(recording.exit_status or 0, events, folder)
+        reason = stalled or str(why(recording.exit_status or 0, events, folder))
         return replace(one, reason=reason, failed=True, output_tail=recording.output_tail)
     unread = _unread(brief, recording)
     read_ = {path: text for path, text in one.run.sources.items() if path not in unread}

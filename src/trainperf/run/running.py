@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 
 from trainperf.errors import TrainperfError
-from trainperf.run.groups import began, is_gone
 from trainperf.run.launchers import ACCELERATE, MPIRUN, TORCHRUN, Program, program
+from trainperf.run.processes import began, is_gone
 
 KERNELS = ("ipykernel", "colab_kernel")
 """How the programs are named that run the cells of a notebook."""
@@ -36,17 +36,15 @@ _HELPERS = ("from multiprocessing.", "from torch.multiprocessing.")
 class Job:
     """A job that runs, as it can be started once more.
 
-    `asked` is the process that was named, `pid` the one whose command this is, `trains` one of
-    those that train. `command` begins with the path of its interpreter or launcher; `script` is
-    the file of the program if it is known. `began` is seconds since the epoch, `ticks` by a clock
-    that nobody sets. `changed` are the files of the program that are newer. The `environment` may
-    hold secrets: it is for the processes that are started, and for nothing that is printed or
-    stored.
+    `asked` is the process that was named, `pid` the one whose command this is. `command` begins
+    with the path of its interpreter or launcher; `script` is the file of the program if it is
+    known. `began` is seconds since the epoch, `ticks` by a clock that nobody sets. `changed` are
+    the files of the program that are newer. The `environment` may hold secrets: it is for the
+    processes that are started, and for nothing that is printed or stored.
     """
 
     asked: int
     pid: int
-    trains: int
     command: tuple[str, ...]
     label: str
     cwd: str
@@ -109,8 +107,8 @@ def _check_reachable(process: psutil.Process) -> None:
 
 
 def _job(asked: psutil.Process) -> Job:
-    trains = _not_helping(asked)
-    starter = _launcher_of(trains) or trains
+    rank = _not_helping(asked)
+    starter = _launcher_of(rank) or rank
     words, environment = starter.cmdline(), dict(starter.environ())
     found = program(words) if _is_python(starter) else None
     if found is None and not _is_mpirun(starter):
@@ -123,11 +121,9 @@ def _job(asked: psutil.Process) -> Job:
     script = _script(words, found)
     cwd = _folder(starter, script, environment)
     file = _file(cwd, script, found)
-    ranks = _ranks(starter) if starter == trains else []
     return Job(
         asked=asked.pid,
         pid=starter.pid,
-        trains=ranks[0][1].pid if ranks else trains.pid,
         command=(_interpreter(starter, words[0], cwd, environment), *words[1:]),
         label=_label(words, found),
         cwd=cwd,
@@ -159,10 +155,9 @@ def _not_a_program(process: psutil.Process) -> TrainperfError:
             f"process {pid} ({name}) is not Python; below it: {told}",
             f"trainperf diagnose --pid {below[0].pid}",
         )
-    said = "not Python, and starts none"
-    if _runs_python(process):
-        said = "Python, but has written over its command line"
-    return TrainperfError(f"process {pid} ({name}) is {said}", "trainperf diagnose SCRIPT")
+    return TrainperfError(
+        f"process {pid} ({name}) is not Python, and starts none", "trainperf diagnose SCRIPT"
+    )
 
 
 # ------------------------------------------------------------------ what it would need
@@ -212,17 +207,8 @@ def _interpreter(
     running = f"/proc/{process.pid}/exe"
     named = os.path.join(cwd, name) if os.sep in name else name
     found = shutil.which(named, path=environment.get("PATH"))
-    if found is not None and os.path.samefile(found, running):
-        return found
-    exe = os.readlink(running)
-    if os.path.exists(exe):
-        return exe
-    if found is None:
-        raise TrainperfError(
-            f"the interpreter of process {process.pid}, {name}, was deleted",
-            "trainperf diagnose SCRIPT, with the one that is installed now",
-        )
-    return found
+    same = found is not None and os.path.samefile(found, running)
+    return found if found is not None and same else os.readlink(running)
 
 
 def _newer(file: Path | None, since: float) -> Iterator[str]:
@@ -243,23 +229,16 @@ def _launches(found: Program | None) -> bool:
 
 def _is_python(process: psutil.Process) -> bool:
     """Whether it is an interpreter, and its command line is still that of one."""
-    words = process.cmdline()
-    return _runs_python(process) and bool(words) and _named_python(words[0])
-
-
-def _runs_python(process: psutil.Process) -> bool:
     try:
-        return _named_python(os.readlink(f"/proc/{process.pid}/exe"))
+        exe = os.readlink(f"/proc/{process.pid}/exe")
     except OSError:
         return False  # of the kernel, or of another user
+    names = (os.path.basename(path) for path in (exe, *process.cmdline()[:1]))
+    return all(name.startswith(("python", "pypy")) for name in names)
 
 
 def _is_mpirun(process: psutil.Process) -> bool:
     return os.path.basename((process.cmdline() or [""])[0]) in MPIRUN
-
-
-def _named_python(path: str) -> bool:
-    return os.path.basename(path).startswith(("python", "pypy"))
 
 
 def _not_helping(process: psutil.Process) -> psutil.Process:
@@ -286,7 +265,7 @@ def _launcher_of(rank: psutil.Process) -> psutil.Process | None:
             if _is_python(one) and not _is_rank(one):
                 found = program(one.cmdline())
                 # A scheduler, or an editor, may have started one rank of many.
-                if (found and _launches(found)) or len({rank for rank, _ in _ranks(one)}) > 1:
+                if (found and _launches(found)) or _ranks_below(one) > 1:
                     return one
             if one.name() not in _PROXIES:
                 return None
@@ -298,16 +277,14 @@ def _is_rank(process: psutil.Process) -> bool:
     return any(environment.get(name) for name in _OF_A_RANK)
 
 
-def _ranks(launcher: psutil.Process) -> list[tuple[int, psutil.Process]]:
-    """The ranks of a launcher's that can be seen, by number."""
-    ranks: list[tuple[int, psutil.Process]] = []
-    for one in launcher.children(recursive=True):
+def _ranks_below(launcher: psutil.Process) -> int:
+    """How many ranks of a launcher's can be seen; what a rank has started counts with it."""
+    numbers = set[str]()
+    for process in launcher.children(recursive=True):
         with suppress(psutil.Error, OSError):
-            given = (one.environ().get(name) for name in _OF_A_RANK)
-            number = next((text for text in given if text and text.isdigit()), None)
-            if number is not None and _is_python(one):
-                ranks.append((int(number), one))
-    return sorted(ranks, key=lambda rank: (rank[0], rank[1].pid))
+            environment = process.environ() if _is_python(process) else {}
+            numbers |= {text for name in _OF_A_RANK if (text := environment.get(name))}
+    return len(numbers)
 
 
 def _pythons_below(process: psutil.Process) -> Iterator[psutil.Process]:

@@ -20,7 +20,7 @@ from trainperf import bounded, store, trainer_settings
 from trainperf.errors import TrainperfError
 from trainperf.recording.cells import in_traceback, is_configuration, is_notebook
 from trainperf.recording.run import Run
-from trainperf.run import groups, view
+from trainperf.run import processes, view
 from trainperf.run.guarding import tracker_environment
 from trainperf.run.stopping import SCRATCH, VIEW
 from trainperf.source.notebooks.notebook import as_run
@@ -60,9 +60,8 @@ def prepare(run: Run, folder: Path) -> str:
     settings = {
         "folder": str(folder),
         "parent": os.getpid(),
-        "parent_ticks": groups.began(os.getpid()),
-        "machine": groups.machine(),
-        "group": str(groups.place(str(file)) or ""),
+        "parent_ticks": processes.began(os.getpid()),
+        "machine": processes.machine(),
         "steps": run.steps,
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
@@ -111,8 +110,6 @@ def _remove(folder: Path, files: Iterable[str | Path]) -> None:
 def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the command of a run, in a session of its own, with the observer in it.
 
-    It is put into a control group of its own as well, where the user may make one.
-
     Raises `TrainperfError` if it cannot be started.
     """
     own = Path(run_file).parent
@@ -125,14 +122,11 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     _check_command(run, env)
     libc = ctypes.CDLL(None)
     parent = os.getpid()
-    group = groups.make(run_file)
 
     def die_with_parent() -> None:
         libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)
-        if group is not None:
-            groups.enter(group)
 
     try:
         return subprocess.Popen(
@@ -146,8 +140,6 @@ def start(run: Run, run_file: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
             preexec_fn=die_with_parent,
         )
     except OSError as error:
-        if group is not None:
-            groups.end(group)
         raise TrainperfError(
             f"cannot start {run.command[0]}: {error.strerror}",
             hint="check the command after `--`, as you would type it in this folder",

@@ -23,8 +23,7 @@ from pathlib import Path
 
 import psutil
 
-from trainperf.run import groups
-from trainperf.run.groups import began
+from trainperf.run.processes import began
 from trainperf.run.view import remove
 
 TRACKERS_S = 3.0
@@ -54,15 +53,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 def stop_session(leader: int, run_file: str) -> None:
     """Stop every process of a run and wait until none is left.
 
-    A run's processes are those of the session of `leader`, those that left it but carry
-    `run_file` in `TRAINPERF_RUN`, and those of its control group. All are frozen before any is
-    killed, so that a launcher cannot go on with what stands after the training. Python's resource
+    A run's processes are those of the session of `leader`, and those that left it but carry
+    `run_file` in `TRAINPERF_RUN`. All are frozen before any is killed, so that a launcher cannot
+    go on with what stands after the training. Python's resource
     trackers are let finish: they remove the shared memory and semaphores their dead owners left.
     So are compilers, which remove their temporary files. What carries the number of a process of
     the run in its name is removed here.
     """
-    group = groups.of(run_file)
-    processes = _processes(leader, run_file, group)
+    processes = _processes(leader, run_file)
     stopped = {process.pid for process in processes}
     for process in processes:
         _send(process, signal.SIGSTOP)
@@ -78,10 +76,8 @@ def stop_session(leader: int, run_file: str) -> None:
     until = time.monotonic() + TRACKERS_S
     while time.monotonic() < until and any(map(_alive, (*trackers, *compilers))):
         time.sleep(0.01)
-    if group is not None:
-        groups.end(group)
     until = time.monotonic() + GONE_S
-    while left := _processes(leader, run_file, None):  # forked while they were being listed
+    while left := _processes(leader, run_file):  # forked while they were being listed
         for process in left:
             _send(process, signal.SIGKILL)
             stopped.add(process.pid)
@@ -92,18 +88,14 @@ def stop_session(leader: int, run_file: str) -> None:
     remove_sessions(stopped)
 
 
-def _processes(leader: int, run_file: str, group: Path | None) -> list[psutil.Process]:
+def _processes(leader: int, run_file: str) -> list[psutil.Process]:
     found = []
-    inside = set() if group is None else groups.members(group)
     for process in psutil.process_iter():
         if process.pid == os.getpid() or not _alive(process):
             continue
         with suppress(OSError, psutil.Error):
-            if (
-                process.pid in inside
-                or os.getsid(process.pid) == leader
-                or process.environ().get("TRAINPERF_RUN") == run_file
-            ):
+            same = os.getsid(process.pid) == leader
+            if same or process.environ().get("TRAINPERF_RUN") == run_file:
                 found.append(process)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,7 @@ from typing import Any
 import psutil
 
 from trainperf import bounded
-from trainperf.run import groups
-from trainperf.run.groups import is_gone, machine, pid_namespace
+from trainperf.run.processes import is_gone, machine, pid_namespace
 from trainperf.run.stopping import LEG, NOBODY, clear, remove_temporary, stop_session
 
 RUN_FILE = "run.json"
@@ -41,30 +40,17 @@ def sweep(runs: Path) -> Swept:
     """
     over = list(_over_in(runs))
     marked = [(one, name) for one, name in _carrying() if _is_over(_settings(name, one.pid))]
-    grouped = {*groups.left(), *_groups_of(over)}
-    ended = {one.pid for one, _ in marked}.union(*map(groups.members, grouped))
     for name in {name for _, name in marked}:
         for leader in {_session(one) for one, other in marked if other == name}:
             stop_session(leader, name)
-    for group in grouped:
-        groups.end(group)
     with suppress(OSError):
-        return Swept(len(ended), tuple(map(str, filter(_cleared, over))))
-    return Swept(len(ended), ())
+        return Swept(len(marked), tuple(map(str, filter(_cleared, over))))
+    return Swept(len(marked), ())
 
 
 def _over_in(runs: Path) -> Iterator[Path]:
     with suppress(OSError):
         yield from filter(_is_over_in, sorted(runs.iterdir()))
-
-
-def _groups_of(folders: Iterable[Path]) -> Iterator[Path]:
-    """The control groups that the files of runs name: those of a session that is closed too."""
-    for file in (file for folder in folders for file in folder.rglob(RUN_FILE)):
-        settings = _settings(str(file), os.getpid())
-        group = Path(str((settings or {}).get("group") or "/"))
-        if _is_over(settings) and groups.is_of(group, str(file)) and groups.is_left(group):
-            yield group
 
 
 def _carrying() -> Iterator[tuple[psutil.Process, str]]:

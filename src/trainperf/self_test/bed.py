@@ -27,10 +27,7 @@ Edit = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Plants:
-    """How a framework's script is called for each plant, and the fix that repairs it.
-
-    `more` makes the hidden loader faster, which must change nothing.
-    """
+    """How a framework's script is called for each plant, and the fix that repairs it."""
 
     module: str
     name: str
@@ -38,7 +35,6 @@ class Plants:
     fix: str
     hidden: tuple[str, ...]
     hidden_on_gpu: tuple[str, ...]
-    more: tuple[str, ...]
     starved: tuple[str, ...]
     starved_on_gpu: tuple[str, ...]
 
@@ -52,7 +48,6 @@ FRAMEWORKS = (
         fix="torch_workers",
         hidden=("--item", "0.035", "--step", "0.05", "--workers", "1"),
         hidden_on_gpu=("--item", "0.045", "--step", "0.05"),
-        more=("--workers", "2"),
         starved=("--item", "0.035", "--step", "0.05"),
         starved_on_gpu=("--item", "0.05", "--step", "0.03"),
     ),
@@ -64,7 +59,6 @@ FRAMEWORKS = (
         fix="tf_py_function",
         hidden=("--item", "0.035", "--step", "0.05", "--ahead", "1"),
         hidden_on_gpu=("--item", "0.035", "--step", "0.05", "--ahead", "1"),
-        more=("--ahead", "4"),
         starved=("--item", "0.045", "--step", "0.03"),
         starved_on_gpu=("--item", "0.045", "--step", "0.03"),
     ),

@@ -14,10 +14,9 @@ from trainperf import store
 from trainperf.diagnose import Request, diagnose
 from trainperf.errors import TrainperfError
 from trainperf.machine.doctor.checks import Check
-from trainperf.model import Control, Diagnosis, Ending, Equivalence, Event, Leg, Ratio, Run
+from trainperf.model import Diagnosis, Ending, Event, Run
 from trainperf.patch.fix import fix
 from trainperf.run.interpreter import interpreter_for
-from trainperf.run.spawn import interruptible
 from trainperf.samplers.contention import busy_cores
 from trainperf.self_test import bed as beds
 from trainperf.self_test.bed import Bed, Edit
@@ -32,22 +31,15 @@ from trainperf.self_test.judging import (
     nothing_kept,
     nothing_to_gain,
 )
-from trainperf.trial.budget import LATE, NO_SLICE, Bench, Clock, Costs
-from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.leg import LegFailed
-from trainperf.trial.planning import SEED, WARM_UP_STEPS
-from trainperf.trial.queue import Queue
 
 MOST_S = 110.0
 """Seconds that all experiments may take."""
 HIDDEN_S = 30.0
 """Seconds for the diagnosis of the hidden loader."""
 AFTER_S = 15.0
-"""Seconds kept behind the starvation: for a plain run of its repair, and some for the A/A."""
+"""Seconds kept behind the starvation, for a plain run of its repair."""
 LEAST_S = 15.0
 """Seconds that a diagnosis gets in any case."""
-LEGS = 3
-"""The script, its control, and the one with a faster loader."""
 LOOK_S = 0.5
 
 Say = Callable[[str], None]
@@ -60,7 +52,7 @@ def self_test(
     edit: Edit = str,
     given: Path | None = None,
 ) -> SelfTest:
-    """Plant a hidden loader, a script against itself and a starvation; measure each.
+    """Plant a hidden loader and a starvation; measure each, and a script against itself.
 
     The truth is the plain script. `say` is told what is going on. With the `framework` named
     ("torch", "tensorflow"), else with one that is installed, by the Python that runs scripts here
@@ -74,17 +66,12 @@ def self_test(
         say(f"asking {plants.name} what it computes on")
         bed = beds.lay_out(plants, Path(folder), edit, python.path)
         test = _Test(bed, say, began + most_s)
-        for name, experiment in (
-            ("hidden loader", test.hidden),
-            ("starvation", test.starved),
-            ("A/A", test.same),
-        ):
+        for name, experiment in (("hidden loader", test.hidden), ("starvation", test.starved)):
             test.others.append(busy_cores(LOOK_S))
             try:
                 experiment()
-            except (TrainperfError, LegFailed) as error:
-                late = str(error) in (LATE, NO_SLICE)
-                test.checks.append(Check(name, "unknown" if late else "problem", f"{error}"))
+            except TrainperfError as error:
+                test.checks.append(Check(name, "problem", f"{error}"))
         return test.result(time.monotonic() - began)
 
 
@@ -100,11 +87,10 @@ class _Test:
     figures: list[Figure] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
-    hidden_s: float = 0.05
 
     def hidden(self) -> None:
         """Diagnose a loader whose items cost the step nothing."""
-        step_s = self.hidden_s = self._plain("a hidden loader", self.bed.hidden)
+        step_s = self._plain("a hidden loader", self.bed.hidden)
         found = self._diagnosed("hidden", self.bed.hidden, HIDDEN_S)
         self._figure("hidden loader: step", step_s, found.step_s, STEP, "plain run")
         about = [one.id for one in found.findings if one.category in ("input", "storage")]
@@ -117,7 +103,8 @@ class _Test:
         found = self._diagnosed("starved", self.bed.starved, left_s)
         self._figure("starvation: step", step_s, found.step_s, STEP, "plain run")
         if found.control is not None:
-            self._against_itself("A/A: beside the starvation", found.control)
+            name = "A/A: beside the starvation"
+            self._figure(name, 1.0, found.control.speedup, SAME, "")
         name, stack = "starvation: repair", found.stack
         if stack is None:
             self.checks.append(nothing_kept(name, found.trials, found.trying))
@@ -127,32 +114,6 @@ class _Test:
         patched_s = self._plain("the starvation, repaired", self.bed.starved)
         from_ = f"plain runs: {step_s * 1e3:.1f} and {patched_s * 1e3:.1f} ms"
         self._figure(name, step_s / patched_s, stack.speedup, REPAIR, from_)
-
-    def same(self) -> None:
-        """Let that script take turns with itself, and with one whose loader is faster."""
-        self.say("the same script against itself")
-        run = Run(
-            command=self.bed.command(self.bed.hidden),
-            cwd=str(self.bed.folder),
-            label=self.bed.plants.script,
-            env={"PYTHONHASHSEED": "0"},
-            seed=SEED,
-            leg=Leg(WARM_UP_STEPS),
-        )
-        faster = replace(run, command=(*run.command, *self.bed.plants.more))
-        tried = Candidate(("faster loader",), faster, Equivalence.EXACT, None, 0)
-        costs = Costs(5.0, self.hidden_s, epoch_s=None, cores=2.0, slots=LEGS, at_once=LEGS)
-        folder = self.bed.folder / "legs"
-        folder.mkdir()
-        bench = Bench(run, folder, costs, lambda text, done: self.say(text))
-        with interruptible() as asked, Queue(bench) as engine:
-            (measured,) = engine.compare([tried], Clock(self.until, asked))
-            baseline = engine.baseline()
-        if asked():
-            raise KeyboardInterrupt
-        self._against_itself("A/A: beside a hidden loader", baseline.control)
-        failure = "" if measured.failure == LATE else measured.failure
-        self._against_itself("hidden loader: made faster", measured.ratio, failure)
 
     def result(self, took: float) -> SelfTest:
         """The figures and checks of all experiments."""
@@ -205,10 +166,6 @@ class _Test:
             )
         self.diagnoses[name] = found
         return found
-
-    def _against_itself(self, name: str, found: Ratio | Control | None, failure: str = "") -> None:
-        measured = None if found is None else found.speedup
-        self.figures.append(Figure(name, "×", 1.0, measured, SAME, reason=failure))
 
     def _figure(
         self, name: str, expected: float, measured: float | None, allowed: float, from_: str

@@ -41,7 +41,7 @@ class Figure:
 
     `expected` comes `from_` a plain run, or is planted. `measured` may lie off by the share
     `allowed`. `others` are the cores that other programs kept busy meanwhile, None where that is
-    not told. `reason` says why nothing was measured.
+    not told.
     """
 
     name: str
@@ -51,7 +51,6 @@ class Figure:
     allowed: float
     others: float | None = None
     from_: str = ""
-    reason: str = ""
 
     @property
     def off(self) -> float | None:
@@ -62,7 +61,7 @@ class Figure:
     def status(self) -> Status:
         """Whether it holds; unknown where others were in the way, or time was missing."""
         if self.off is None:
-            return "problem" if self.reason else "unknown"
+            return "unknown"
         if abs(self.off) <= self.allowed:
             return "ok"
         return "unknown" if (self.others or 0.0) > BUSY else "problem"
@@ -73,7 +72,7 @@ class Figure:
         from_ = f" ({self.from_})" if self.from_ else ""
         text = f"expected {words(self.expected)}{from_}"
         if self.measured is None or self.off is None:
-            return Check(self.name, self.status, f"{text}, {self.reason or 'the time was over'}")
+            return Check(self.name, self.status, f"{text}, the time was over")
         text += f", measured {words(self.measured)}: {self.off * 100:+.1f} %"
         text += f", may be off by {share(self.allowed)}"
         if self.status != "unknown":

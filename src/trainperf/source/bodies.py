@@ -1,4 +1,4 @@
-"""Bodies of a file's functions: the calls that cost, and those that draw at random."""
+"""Bodies of a file's functions and classes, and what they reach."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ from collections.abc import Iterable, Iterator
 from trainperf.source.module import Module, inside
 from trainperf.source.scopes import FUNCTIONS, Function
 
-_READS = {
-    "open", "PIL.Image.open", "cv2.imread", "cv2.VideoCapture", "imageio.imread",
-    "imageio.v2.imread", "imageio.v3.imread", "skimage.io.imread", "numpy.load", "numpy.loadtxt",
-    "numpy.genfromtxt", "pandas.read_csv", "pandas.read_parquet", "pandas.read_json",
-    "librosa.load", "soundfile.read", "scipy.io.wavfile.read", "scipy.io.loadmat",
-    "torchaudio.load", "torchvision.io.read_image", "torchvision.io.decode_image", "torch.load",
-    "h5py.File", "nibabel.load", "rasterio.open", "tifffile.imread", "pydicom.dcmread",
-    "keras.utils.load_img", "keras.preprocessing.image.load_img", "SimpleITK.ReadImage",
-}  # fmt: skip
-_TF_READS = ("tensorflow.io.read_file", "tensorflow.io.decode_", "tensorflow.image.decode_",
-             "tensorflow.audio.decode_", "tensorflow.io.gfile.GFile")  # fmt: skip
-PYTHON_OPS = {
+_PYTHON_OPS = {
     "tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.compat.v1.py_func",
     "tensorflow.py_func",
 }  # fmt: skip
@@ -92,27 +81,9 @@ def reached_elsewhere(
                 yield stack[-1]
 
 
-def reading(module: Module, function: ast.AST) -> str | None:
-    """Return the name of a call with which a function reads or decodes a file."""
-    for call in calls_in(module, function):
-        name = module.name(call.func)
-        if name is not None and (name in _READS or name.startswith(_TF_READS)):
-            return name
-    return None
-
-
-def looping(module: Module, function: ast.AST) -> str | None:
-    """Return the name of a function of this file with a `for` loop that `function` calls."""
-    for call in calls_in(module, function):
-        local = function_of(module, call.func)
-        if isinstance(local, FUNCTIONS) and any(isinstance(n, ast.For) for n in inside(local)):
-            return local.name
-    return None
-
-
 def python_op(module: Module, function: ast.AST) -> ast.Call | None:
     """Return the call with which a mapped function goes back to Python."""
     for call in calls_in(module, function, 1):
-        if module.name(call.func) in PYTHON_OPS:
+        if module.name(call.func) in _PYTHON_OPS:
             return call
     return None

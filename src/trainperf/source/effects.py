@@ -194,17 +194,6 @@ def repeats(module: Module, code: ast.AST) -> bool:
     return first(effects(module, [code]), "draws", "unknown") is None
 
 
-def drawing(module: Module, code: ast.AST) -> str | None:
-    """Return the name of a TensorFlow call with which code draws random numbers."""
-    for each in effects(module, [code]):
-        name = each.module.name(each.node.func) if isinstance(each.node, ast.Call) else None
-        random = (name or "").startswith(("tensorflow.random.", _OF_IMAGES))
-        if random and each.kind in ("draws", "unknown"):
-            return name
-    return None
-
-
-_OF_IMAGES = "tensorflow.image.random_"
 _OF_NUMBERS = ("math.", "numpy.", "torch.", "tensorflow.", "keras.", "scipy.", "cmath.")
 
 

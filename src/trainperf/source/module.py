@@ -16,27 +16,17 @@ _DEEPEST = 12
 """How many assignments a name is followed through."""
 
 _PREFIXES = (
-    ("tensorflow.compat.v2.", "tensorflow."),
     ("tensorflow.keras.", "keras."),
     ("tensorflow.python.keras.", "keras."),
     ("tf_keras.", "keras."),
     ("keras.api.", "keras."),
-    ("keras.layers.recurrent.", "keras.layers."),
     ("torch.utils.data.dataloader.", "torch.utils.data."),
-    ("torch.utils.data.dataset.", "torch.utils.data."),
     ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
-    ("torch.nn.parallel.data_parallel.", "torch.nn."),
-    ("torch.optim.adam.", "torch.optim."),
-    ("lightning.pytorch.", "lightning."),
-    ("pytorch_lightning.", "lightning."),
 )
 _WHOLE = {
     "tensorflow.keras": "keras",
     "tf_keras": "keras",
-    "lightning.pytorch": "lightning",
-    "pytorch_lightning": "lightning",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
-    "torch.autograd.anomaly_mode.set_detect_anomaly": "torch.autograd.set_detect_anomaly",
 }
 
 

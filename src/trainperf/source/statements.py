@@ -91,7 +91,7 @@ def made_here(body: Iterable[ast.AST]) -> set[str]:
     return made - borrowed
 
 
-def variables(module: Module) -> Iterator[tuple[ast.AST, str, str]]:
+def variables(module: Module) -> Iterator[tuple[ast.Assign | ast.Call, str, str]]:
     """Yield what is set without condition: the place, the variable's name and its value."""
     for node, name, value in _settings(module):
         variable, text = module.constant(name), module.constant(value)
@@ -99,7 +99,7 @@ def variables(module: Module) -> Iterator[tuple[ast.AST, str, str]]:
             yield node, variable, text
 
 
-def _settings(module: Module) -> Iterator[tuple[ast.AST, ast.expr, ast.expr]]:
+def _settings(module: Module) -> Iterator[tuple[ast.Assign | ast.Call, ast.expr, ast.expr]]:
     for node in module.nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:

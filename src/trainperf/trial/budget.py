@@ -20,8 +20,6 @@ from trainperf.trial.contest import (
     slice_steps,
 )
 
-LATE = "was still starting when the time was over"
-"""The failure of a leg that only lacked time."""
 NO_SLICE = "the time was over before the first slice"
 SLICES = 8
 """Slices of each process where they run one after another: two and a half seconds."""
@@ -106,12 +104,16 @@ class Costs:
 
 @dataclass(frozen=True)
 class Bench:
-    """The means of trials: the unchanged leg's run, a folder, the costs."""
+    """The means of trials: the unchanged leg's run, a folder, the costs.
+
+    It `spares` a leg with a change of the input that pays where a second round goes on from it.
+    """
 
     run: Run
     folder: Path
     costs: Costs
     say: Say
+    spares: bool = False
 
     def guard(self) -> Guard:
         """A guard over the legs to come, and over what they compile."""

@@ -70,14 +70,9 @@ class Candidate:
         """The share of the whole training that a speed-up saves."""
         return self.share * (1 - 1 / max(1.0, speedup))
 
-    def worth(self, least: float, after: float) -> float:
-        """The gain that saves as much as one of `least` does of a training that is all steps.
-
-        Of that training the steps take less by then: another change makes them `after` times as
-        fast.
-        """
-        left = self.share / after
-        saves = (1 - 1 / (1 + least)) * (left + 1 - self.share) / left if left else math.inf
+    def worth(self, least: float) -> float:
+        """The gain that saves as much as one of `least` does of a training that is all steps."""
+        saves = (1 - 1 / (1 + least)) / self.share if self.share else math.inf
         return 1 / (1 - saves) - 1 if saves < 1 else math.inf
 
     def skipped(self, reason: str) -> Trial:

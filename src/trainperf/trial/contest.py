@@ -10,7 +10,8 @@ from trainperf.child.timing.legs import words
 from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
-from trainperf.trial.legs.leg import Leg, LegFailed, Slice
+from trainperf.trial.legs.faults import LegFailed
+from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 
 SLICE_S = 0.3
@@ -80,7 +81,7 @@ class Contest:
     leg: Leg
     candidate: Candidate | None = None
     pairs: list[Pair] = field(default_factory=list)
-    failure: str = ""
+    failure: LegFailed | None = None
     needless: str = ""
     decided: bool = False
     twin: Contest | None = None
@@ -114,25 +115,22 @@ class Contest:
         return None if self.candidate is None else self.candidate.difference
 
     @property
-    def joins(self) -> bool:
-        """Whether it is of several changes that pay alone."""
-        return self.candidate is not None and self.candidate.pairs > 0
-
-    @property
     def gains(self) -> bool:
         """Whether it has shown a gain, which is kept once the control has told of the noise."""
         return self.ratio is not None and self.ratio.low > 1 + SMALLEST_GAIN
 
     @property
-    def far(self) -> bool:
-        """Whether a gain in long slices is beyond all noise: what is kept is measured again."""
-        far = (1 + FAR) ** 2
-        return self.holds is not None and self.ratio is not None and self.ratio.low > far
+    def near(self) -> bool:
+        """Whether that gain may be noise; in long slices none beyond this: it is measured again."""
+        far = self.holds is not None and self.ratio is not None and self.ratio.low > (1 + FAR) ** 2
+        return self.gains and not far
 
     @property
     def worth(self) -> float:
         """The gain below which it is not looked at more closely, as a share."""
-        return WORTH_ANOTHER if self.candidate is not None and self.candidate.apart else WORTH
+        if self.candidate is None:
+            return WORTH
+        return self.candidate.worth(WORTH_ANOTHER if self.candidate.apart else WORTH)
 
     @property
     def hope(self) -> float:
@@ -152,47 +150,35 @@ def take(
     not at once. With an `epoch` the slice holds whole ones, and what passes between them
     beside the start of the input, which a leg leaves out, is added. Raises `LegFailed`.
     """
-    steps = slice_steps(step_s, leg.waits_every)
+    steps, holds = slice_steps(step_s, leg.waits_every), words.STEPS_ONLY
     turns = epoch
     if epoch is not None:
         # several steps a call, or several batches' samples a step: the last turn may hold less
         turns = replace(epoch, steps=max(1, math.ceil(epoch.steps / max(leg.work_per_step, 1.0))))
         steps = turns.steps * epochs_of_slice(turns, step_s)
+        holds = words.AS_WRITTEN if epoch.written else words.WHOLE
     settle = settle_steps(step_s, leg.settles or epoch is not None)
-    holds = words.STEPS_ONLY if epoch is None else words.WHOLE
-    holds = words.AS_WRITTEN if epoch is not None and epoch.written else holds
     limit = max(HANG_S, HANG_TIMES * max(SLICE_S, step_s * (steps + 1), slowest_s))
     for more in range(ALIGNMENTS):
         piece = leg.run_slice(steps, settle + more, limit, asked, holds)
         if piece is None:
             return None, step_s
-        found = piece if turns is None else with_pause(piece, turns)
-        if isinstance(found, Slice) and epoch is not None and not epoch.written:
-            found = replace(found, work=float((found.epochs or 0) * epoch.steps))
-        if isinstance(found, Slice):
-            return found, max(found.seconds / found.steps, step_s / FASTEST)
-    raise LegFailed(found)
+        if epoch is not None and turns is not None and not epoch.written:
+            count = piece.steps if turns.steps == 1 and piece.epochs else piece.epochs
+            if count is None or count * turns.steps != piece.steps:
+                continue
+            seconds = piece.seconds + count * epoch.pause_s
+            work = float(count * epoch.steps)
+            piece = replace(piece, seconds=seconds, epochs=count, work=work)
+        return piece, max(piece.seconds / piece.steps, step_s / FASTEST)
+    assert turns is not None
+    what = f"its epochs do not all have {turns.steps:,} steps, so none could be compared"
+    raise LegFailed(what)
 
 
 def epochs_of_slice(epoch: Epoch, step_s: float) -> int:
     """How many whole epochs make a slice long enough, of steps of `step_s` seconds."""
     return max(1, math.ceil(SLICE_S / max(epoch.steps * step_s, 1e-6)))
-
-
-def with_pause(piece: Slice, epoch: Epoch) -> Slice | str:
-    """The slice as long as its epochs take in the script, or why that cannot be told.
-
-    A leg opens its input anew within one epoch of the script, so that its training does
-    not end; what else comes between epochs (validation) is added as it was observed. Turns as
-    they are written have all of it.
-    """
-    if epoch.written:
-        return piece
-    if epoch.steps == 1 and piece.epochs:  # each turn is one, wherever its opening was counted
-        piece = replace(piece, epochs=piece.steps)
-    if piece.epochs is None or piece.epochs * epoch.steps != piece.steps:
-        return f"its epochs do not all have {epoch.steps:,} steps, so none could be compared"
-    return replace(piece, seconds=piece.seconds + piece.epochs * epoch.pause_s)
 
 
 def slice_steps(step_s: float, every: int = 1) -> int:

@@ -21,12 +21,10 @@ from trainperf.model import (
     Trial,
     Trials,
 )
-from trainperf.model.trials import NOISE
 from trainperf.run.caches import filled
-from trainperf.trial.budget import CACHES, LATE, NO_SLICE, Bench, Clock, budget_needed, telling
+from trainperf.trial.budget import CACHES, Bench, Clock, budget_needed, telling
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.faults import ENDED
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
 from trainperf.trial.outcome import ONE_OFF_S, Baseline, more_once
 from trainperf.trial.planning import (
     ENDS,
@@ -108,7 +106,7 @@ def try_fixes(
         seed=SEED,
         interrupted=interrupted(),
     )
-    ended = failure == ENDED
+    ended = isinstance(failure, Ended)
     named = {(one.fix, one.variant) for one in done.trials}
     left_out = tuple(one for one in left_out if (one.fix, one.variant) not in named)
     return replace(done, trying=how, trials=(*done.trials, *left_out), ended=ended)
@@ -116,18 +114,18 @@ def try_fixes(
 
 def _run(
     planned: Plan, subject: Subject, clock: Clock, on_event: Callable[[Event], None]
-) -> tuple[Tried, str]:
+) -> tuple[Tried, LegFailed | None]:
     """Make the trials of a plan: what came of it, and why there was nothing."""
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    bench = Bench(planned.changes.run, subject.folder, planned.costs, telling(on_event))
+    spares = subject.freed is not None
+    bench = Bench(planned.changes.run, subject.folder, planned.costs, telling(on_event), spares)
     with filled(given, subject.folder / CACHES), Queue(bench) as queue:
         try:
-            return _measure(queue, planned, subject, clock), ""
+            return _measure(queue, planned, subject, clock), None
         except LegFailed as failed:
-            failure = str(failed)
-            done = _failed(planned, failure, clock)
-            return replace(done, trying=replace(done.trying, legs=queue.legs)), failure
+            done = _failed(planned, failed, clock)
+            return replace(done, trying=replace(done.trying, legs=queue.legs)), failed
 
 
 def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tried:
@@ -201,7 +199,7 @@ def _repeated(
     candidate = replace(changes, run=run).join(stacked.fixes)
     assert isinstance(candidate, Candidate)
     candidate = replace(candidate, holds=stacked.holds)
-    bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again")
+    bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again", spares=False)
     came = repeat(bench, candidate, clock, stacked.ratio.low)
     shutil.rmtree(bench.folder, ignore_errors=True)
     kept = {name: found[name] for name in stacked.fixes}
@@ -215,11 +213,13 @@ def _repeated(
     pairs = "two pairs" if len(came.pairs) > 1 else "a pair"
     again = f"in {pairs} of fresh processes, as you run it: {figures}"
     if not came.stands:
-        return _none_of(found, kept, Outcome.NO_EFFECT, f"what it gave was {NOISE}: {again}")
+        return _none_of(found, kept, Outcome.NO_EFFECT, f"what it gave was noise: {again}")
     if len(kept) == 1:
         kept = {name: replace(one, **asdict(came.ratio)) for name, one in kept.items()}
     else:
         again = f"all {len(kept)} together, {again}"
+    if came.ratio.low <= 1:
+        again += "; each shows the gain, but slices varied so that its interval reaches below 1"
     noted = {name: replace(one, note=again) for name, one in kept.items()}
     return replace(stacked, ratio=came.ratio, together=True), found | noted
 
@@ -288,13 +288,13 @@ def _once(stacked: Stacked, baseline: Baseline, beside: bool) -> float | None:
     return more
 
 
-def _failed(planned: Plan, reason: str, clock: Clock) -> Tried:
+def _failed(planned: Plan, failure: LegFailed, clock: Clock) -> Tried:
     """The unchanged script itself could not be run as a leg: nothing can be compared."""
     if clock.interrupted():
         reason = "interrupted before anything could be compared"
-    elif clock.left <= 0 or reason in (LATE, NO_SLICE):
+    elif clock.left <= 0 or isinstance(failure, OutOfTime):
         reason = "the budget was over before anything could be compared"
     else:
-        reason = f"the script as it is could not be run as a leg: {reason}"
+        reason = f"the script as it is could not be run as a leg: {failure}"
     trials = tuple(one.skipped(reason) for one in planned.chosen)
     return Tried(replace(planned.how, mode="none", reason=reason), trials)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from trainperf.model import Ratio, Run
 from trainperf.recording.run import Epoch
 from trainperf.run.stopping import LEG, Guard
-from trainperf.trial.budget import LATE, NO_SLICE, SLICES, Bench, Clock
+from trainperf.trial.budget import NO_SLICE, SLICES, Bench, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import take
-from trainperf.trial.legs.leg import Leg, LegFailed, Slice
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
+from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.legs.starting import let_start
 from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, start_of
 from trainperf.trial.parity import Losses, control, read_losses
@@ -26,7 +27,7 @@ class Process:
     slices: Mapping[Epoch | None, Sequence[Slice]]
     losses: Losses | None
     start: Start | None
-    failure: str = ""
+    failure: LegFailed | None = None
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,10 @@ class FreshProcesses:
             holds = candidate.holds
             rest = look(found, [candidate])
             if needless := rest.needless.get(candidate.name, ""):
-                found.append(Measured(candidate, None, None, needless=needless))
+                found.append(Measured(candidate, needless=needless))
                 continue
             if clock.keeping(rest.keep_s).over() and self._unchanged:
-                found.append(Measured(candidate, None, None, LATE))
+                found.append(Measured(candidate, failure=OutOfTime()))
                 continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
             if not self._unchanged or holds not in self._unchanged[-1].slices:
@@ -96,7 +97,7 @@ class FreshProcesses:
             if changed[0].slices[holds] and not changed[0].failure:
                 changed.append(self._changed(candidate, clock))
                 after = self._again(clock)
-            failure = next((process.failure for process in changed if process.failure), "")
+            failure = next((process.failure for process in changed if process.failure), None)
             if after is not None and not failure:
                 compared = _compare(before, changed, after, holds)
             first = changed[0]
@@ -110,7 +111,7 @@ class FreshProcesses:
             self._unchanged.append(process)
             return process
         if not self._unchanged:
-            raise LegFailed(process.failure or NO_SLICE)
+            raise process.failure or OutOfTime(NO_SLICE)
         return None
 
     def _changed(self, candidate: Candidate, clock: Clock) -> Process:
@@ -135,7 +136,7 @@ class FreshProcesses:
         try:
             let_start([leg], self._guard, limit, clock.over, alone=True)
             if leg.starting:
-                leg.give_up(LATE)
+                leg.give_up(OutOfTime())
             for kind, made in slices.items():
                 step_s = costs.holding(kind).step_s * leg.work_per_step
                 while not leg.failure and len(made) < SLICES and not clock.over():
@@ -143,7 +144,7 @@ class FreshProcesses:
                     if piece is not None:
                         made.append(piece)
         except LegFailed as failed:
-            leg.failure = str(failed)
+            leg.failure = failed
         finally:
             leg.end()
             self.compared_s += sum(piece.seconds for made in slices.values() for piece in made)
@@ -155,7 +156,7 @@ class FreshProcesses:
             kind for process in self._unchanged for kind, made in process.slices.items() if made
         ]
         if not there:
-            raise LegFailed(NO_SLICE)
+            raise OutOfTime(NO_SLICE)
         kind = holds if holds in there else there[0]
         made = [process for process in self._unchanged if process.slices.get(kind)]
         slices = [piece for process in made for piece in process.slices[kind]]

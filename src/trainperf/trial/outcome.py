@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from trainperf.model import Control, Outcome, Ratio, Trial
-from trainperf.model.trials import NOISE
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import LATE
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.parity import Band, Losses, judge
 from trainperf.trial.ratio import Pair
@@ -66,9 +65,9 @@ class Measured:
     """
 
     candidate: Candidate
-    ratio: Ratio | None
-    losses: Losses | None
-    failure: str = ""
+    ratio: Ratio | None = None
+    losses: Losses | None = None
+    failure: LegFailed | None = None
     start: Start | None = None
     pairs: tuple[Pair, ...] = ()
     note: str = ""
@@ -87,7 +86,8 @@ class Measured:
     @property
     def late(self) -> bool:
         """Whether nothing but time was missing for a ratio."""
-        return self.ratio is None and self.failure in ("", LATE) and not self.needless
+        failed = self.failure and not isinstance(self.failure, OutOfTime)
+        return self.ratio is None and not failed and not self.needless
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def baseline(
         losses=losses,
         band=band,
         control=control,
-        start=_mean(known),
+        start=known[0] if known else None,
         start_spread_s=max(leads) - min(leads),
     )
 
@@ -175,9 +175,11 @@ def trial(
     if found is None and measured.late:
         return untried
     if found is None:
-        return untried.dropped(Outcome.FAILED, measured.failure)
+        return untried.dropped(Outcome.FAILED, str(measured.failure))
     parity = judge(candidate.equivalence, baseline.losses, measured.losses, baseline.band)
-    outcome, reason = _outcome(found, parity.ok, parity.text, baseline.control, measured.failure)
+    outcome, reason = _outcome(found, parity.ok, parity.text, baseline.control)
+    if measured.failure:
+        outcome, reason = Outcome.FAILED, str(measured.failure)
     one_off, even = break_even(measured, baseline)
     return replace(
         untried,
@@ -193,11 +195,9 @@ def trial(
 
 
 def _outcome(
-    found: Ratio, same: bool | None, parity: str, control: Control | None, failure: str
+    found: Ratio, same: bool | None, parity: str, control: Control | None
 ) -> tuple[Outcome, str]:
     least = floor(control)
-    if failure:
-        return Outcome.FAILED, failure
     if same is False:
         return Outcome.LOSSES_DIFFER, parity
     if found.high < 1 / (1 + least):
@@ -210,9 +210,9 @@ def _outcome(
 def _why_not(found: Ratio, control: Control | None, least: float) -> str:
     if found.low > 1 and control is not None and control.floor > SMALLEST_GAIN:
         figure = f"{least * 100:.0f}" if least >= 0.0995 else f"{least * 100:.1f}"
-        return f"gains below {figure} % could be {NOISE} here"
+        return f"gains below {figure} % could be noise here"
     if found.speedup > 1 + SMALLEST_GAIN:
-        return f"not told from {NOISE} in {found.pairs} pairs"
+        return f"not told from noise in {found.pairs} pairs"
     if found.low > 1:
         return f"a gain below {SMALLEST_GAIN * 100:.0f} % is not worth an edit"
     return ""
@@ -255,21 +255,3 @@ def whole_s(measured: Measured, baseline: Baseline, steps: int | None) -> float:
         return 0.0
     once, _ = break_even(measured, baseline)
     return steps * baseline.step_s / max(measured.ratio.speedup, 1e-9) + (once or 0.0)
-
-
-def _mean(starts: Sequence[Start]) -> Start | None:
-    if not starts:
-        return None
-    return Start(
-        statistics.fmean(one.seconds for one in starts),
-        _mean_of(one.cpu_s for one in starts),
-        _mean_of(one.ready_s for one in starts),
-        statistics.fmean(one.steps for one in starts),
-    )
-
-
-def _mean_of(values: Iterable[float | None]) -> float | None:
-    """The mean, None where any is missing."""
-    known = list(values)
-    told = [one for one in known if one is not None]
-    return statistics.fmean(told) if len(told) == len(known) else None

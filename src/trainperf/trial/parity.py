@@ -30,8 +30,8 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from trainperf.model import Equivalence, Event
 
@@ -83,6 +83,12 @@ class Losses:
     means: dict[int, int] = field(default_factory=dict)
     weights: dict[int, float] = field(default_factory=dict)
 
+    def of_kind(self, kind: str) -> dict[int, float]:
+        """The values of a kind, by update."""
+        if self.kind == kind:
+            return self.values
+        return self.weights if kind == "weights" else {}
+
 
 def read_losses(events: Iterable[Event]) -> Losses | None:
     """Gather the losses of one process from its events; None if it wrote none."""
@@ -117,11 +123,18 @@ class Band:
     relative: float
     growth: dict[int, float] = field(default_factory=dict)
 
-    def along(self, updates: tuple[int, ...]) -> list[float]:
+    def along(self, updates: Sequence[int]) -> list[float]:
         """The largest relative distance up to each of the updates, which ascend."""
         known = list(self.growth)
         places = (bisect.bisect_right(known, update) for update in updates)
         return [self.growth[known[place - 1]] if place else 0.0 for place in places]
+
+    @property
+    def text(self) -> str:
+        """How far that is where it is more than rounding, to stand behind a verdict."""
+        if self.reproducible is not False:
+            return ""
+        return f"; the script differs from itself by {_percent(self.relative)}"
 
 
 @dataclass(frozen=True)
@@ -146,12 +159,16 @@ SURELY = 0.1
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Values of two processes at the same updates, both finite."""
+    """Values of one kind that two processes showed at the same updates, both finite.
+
+    `broken` is the first update at which the changed one's is no number any more, and the other is.
+    """
 
     kind: str
     updates: tuple[int, ...]
     unchanged: tuple[float, ...]
     changed: tuple[float, ...]
+    broken: Parity | None
 
     def distances(self) -> list[float]:
         """Relative distances; values near zero are measured against the usual size."""
@@ -160,6 +177,46 @@ class _Pairs:
             abs(a - b) / max(abs(a), abs(b), usual) if a != b else 0.0
             for a, b in zip(self.unchanged, self.changed, strict=True)
         ]
+
+    @property
+    def noun(self) -> str:
+        """What the values are called."""
+        return "sums of weights" if self.kind == "weights" else "losses"
+
+    def parted(self, at: int) -> Parity:
+        """The verdict that the two trainings part at a place."""
+        values = _two(self.unchanged[at], self.changed[at])
+        return Parity(False, f"{self.noun} part at step {self.updates[at]}: {values}")
+
+    def beyond_rounding(self, band: Band) -> int | None:
+        """The place of the first pair that is further apart than rounding explains, or None."""
+        scale = WEIGHTS if self.kind == "weights" else 1.0
+        largest, last = 0.0, 0
+        allowed = band.along(self.updates)
+        for place, (update, far) in enumerate(zip(self.updates, self.distances(), strict=True)):
+            sudden = JUMP * max(largest, FLOOR * scale) * _grown(update - last - 1)
+            rounding = min(scale * tolerance(update), max(scale * FIRST, sudden))
+            if far > max(rounding, BAND * allowed[place]):
+                return place
+            largest, last = max(largest, far), update
+        return None
+
+
+def _pairs(kind: str, unchanged: Losses, changed: Losses) -> _Pairs | None:
+    """Pair what both showed at the same updates; None if there is no such update."""
+    first, second = (losses.of_kind(kind) for losses in (unchanged, changed))
+    common = sorted(first.keys() & second.keys())
+    if not common:
+        return None
+    finite = tuple(n for n in common if math.isfinite(first[n]) and math.isfinite(second[n]))
+    values = tuple(first[n] for n in finite), tuple(second[n] for n in finite)
+    pairs = _Pairs(kind, finite, *values, broken=None)
+    for update in common:
+        if math.isfinite(first[update]) and not math.isfinite(second[update]):
+            numbers = f"{first[update]:.4g} against {second[update]}"
+            text = f"{pairs.noun} part at step {update}: {numbers}"
+            return replace(pairs, broken=Parity(False, text))
+    return pairs
 
 
 def tolerance(update: int) -> float:
@@ -173,17 +230,15 @@ def _grown(updates: int) -> float:
 
 def control(unchanged: Losses | None, twin: Losses | None) -> Band:
     """Compare the unchanged script with itself."""
+    unknown = Band(None, 0.0)
     if unchanged is None or twin is None:
-        return Band(None, 0.0)
+        return unknown
     pairs = _pairs("loss", unchanged, twin) or _pairs("weights", unchanged, twin)
     if pairs is None or not pairs.updates:
-        return Band(None, 0.0)
-    growth: dict[int, float] = {}
-    largest = 0.0
-    for update, far in zip(pairs.updates, pairs.distances(), strict=True):
-        largest = growth[update] = max(largest, far)
-    finite = _not_finite(pairs.kind, unchanged, twin) is None
-    return Band(finite and _parts(pairs, Band(None, 0.0)) is None, largest, growth)
+        return unknown
+    growth = dict(zip(pairs.updates, itertools.accumulate(pairs.distances(), max), strict=True))
+    rounding = pairs.broken is None and pairs.beyond_rounding(unknown) is None
+    return Band(rounding, growth[pairs.updates[-1]], growth)
 
 
 def judge(
@@ -196,11 +251,12 @@ def judge(
     judged by losses, as long as they are numbers.
     """
     if equivalence is Equivalence.SEMANTICS:
-        broken = baseline and candidate and _not_finite("loss", baseline, candidate)
-        return broken or Parity(None, "changes the experiment; losses not compared")
-    if baseline is None or candidate is None:
-        return Parity(None, "no loss could be seen")
+        pairs = baseline and candidate and _pairs("loss", baseline, candidate)
+        unjudged = Parity(None, "changes the experiment; losses not compared")
+        return (pairs.broken if pairs else None) or unjudged
     judged = Parity(None, "no loss could be seen")
+    if baseline is None or candidate is None:
+        return judged
     for kind in ("loss", "weights"):
         pairs = _pairs(kind, baseline, candidate)
         if pairs is None:
@@ -214,190 +270,65 @@ def judge(
     return judged
 
 
-def judge_printed(unchanged: tuple[str, str], changed: tuple[str, str]) -> Parity:
-    """Say whether plain runs end with the same losses, by the last that they print of each name.
-
-    `unchanged` and `changed` are what two runs of each printed. Plain runs are not seeded, so that
-    the unchanged script's must repeat each other.
-    """
-    runs = [dict(PRINTED.findall(text)) for text in (*unchanged, *changed)]
-    names = [name for name in runs[0] if all(name in run for run in runs)]
-    if not names:
-        return Parity(None, "the script prints no loss by which plain runs could be compared")
-    farthest = 0.0
-    for name in names:
-        first, again, *others = (run[name] for run in runs)
-        itself = _apart(first, again)
-        if itself > REPEATS:
-            both = " and ".join(f"{float(text):.6g}" for text in (first, again))
-            return Parity(None, f"its runs as it is end with another {name}: {both}")
-        value = max(others, key=lambda other: _apart(first, other))
-        far = _apart(first, value)
-        if far > max(NUMERICS, BAND * itself):
-            told = far > SURELY
-            text = f"the last {name} printed is {float(value):.6g}, not {float(first):.6g}"
-            return Parity(False if told else None, text)
-        farthest = max(farthest, far)
-    within = f"within {_percent(farthest)}" if farthest else "the same"
-    return Parity(True, f"the last {' and '.join(names[:3])} that it prints is {within}")
-
-
-def _apart(first: str, other: str) -> float:
-    """The relative distance of two printed numbers, less what their last digit is rounded by."""
-    one, two = float(first), float(other)
-    if first.lower() == other.lower():
-        return 0.0
-    if not (math.isfinite(one) and math.isfinite(two)):
-        return math.inf
-    digits = max(len(text.lower().partition("e")[0].partition(".")[2]) for text in (first, other))
-    rounded = 10.0**-digits if "e" not in (first + other).lower() else 0.0
-    return max(0.0, abs(one - two) - rounded) / (max(abs(one), abs(two)) or 1.0)
-
-
 def _judge_kind(
     equivalence: Equivalence, pairs: _Pairs, baseline: Losses, candidate: Losses, band: Band
 ) -> Parity:
-    broken = _not_finite(pairs.kind, baseline, candidate)
-    if broken is not None:
-        return broken
+    if pairs.broken is not None:
+        return pairs.broken
     if not pairs.updates:
         return Parity(None, "no finite loss could be compared")
-    distances = pairs.distances()
+    distances, count = pairs.distances(), len(pairs.updates)
     far = max(distances)
-    many = f"{len(pairs.updates)} compared"
-    within = f"{_noun(pairs.kind)} within {_percent(far)} ({many})"
-    parted = _parts(pairs, band)
-    if equivalence is not Equivalence.NUMERICS and parted is None:
-        if band.reproducible is False:
-            return Parity(True, within + _itself(band))
-        if far > FIRST:
+    within = f"{pairs.noun} within {_percent(far)} ({count} compared)"
+    if equivalence is not Equivalence.NUMERICS:
+        parted = pairs.beyond_rounding(band)
+        if parted is not None and band.reproducible is not False:
+            return pairs.parted(parted)
+        if parted is None and band.reproducible is False:
+            return Parity(True, within + band.text)
+        if parted is None and far > FIRST:
             return Parity(True, f"{within}, as far as rounding grows")
-        return Parity(True, f"{len(pairs.updates)} {_noun(pairs.kind)} equal to rounding")
-    if equivalence is not Equivalence.NUMERICS and band.reproducible is not False:
-        return _parted(pairs, parted)
+        if parted is None:
+            return Parity(True, f"{count} {pairs.noun} equal to rounding")
     itself = band.along(pairs.updates)
     if all(a <= max(NUMERICS, BAND * b) for a, b in zip(distances, itself, strict=True)):
-        return Parity(True, within + _itself(band))
+        return Parity(True, within + band.text)
     if pairs.kind == "weights":
-        return _parted(pairs, len(pairs.updates) - 1)
+        return pairs.parted(count - 1)
     return _by_means(pairs, baseline, candidate, band)
 
 
 def _by_means(pairs: _Pairs, baseline: Losses, candidate: Losses, band: Band) -> Parity:
     """Compare mean losses: order of samples or random streams may differ."""
-    many = len(pairs.updates)
-    if many < FEWEST:
-        return Parity(None, f"{many} losses are too few to compare another order of samples")
-    unchanged = of_each_update(baseline.values, baseline.means, pairs.updates)
-    changed = of_each_update(candidate.values, candidate.means, pairs.updates)
+    count = len(pairs.updates)
+    if count < FEWEST:
+        return Parity(None, f"{count} losses are too few to compare another order of samples")
+    unchanged, changed = (each_update(one, pairs.updates) for one in (baseline, candidate))
     before, after = statistics.fmean(unchanged), statistics.fmean(changed)
     size = statistics.fmean(abs(value) for value in unchanged)
     share = _percent(abs(after - before) / size) if size else f"{abs(after - before):.3g}"
-    if alike(unchanged, changed):
-        words = f"mean losses within {share} ({many} compared)"
-        if abs(after - before) > MEAN * size:
-            words += ", as another order of samples may give"
-        return Parity(True, words + _itself(band))
-    text = f"mean losses differ by {share} ({many} compared): {_two(before, after)}"
-    return Parity(False, text)
+    # the second half too, by which a training that does not learn lies behind
+    if not all(_alike(unchanged, changed, since) for since in (0, count // 2)):
+        text = f"mean losses differ by {share} ({count} compared): {_two(before, after)}"
+        return Parity(False, text)
+    words = f"mean losses within {share} ({count} compared)"
+    if abs(after - before) > MEAN * size:
+        words += ", as another order of samples may give"
+    return Parity(True, words + band.text)
 
 
-def _itself(band: Band) -> str:
-    if band.reproducible is not False:
-        return ""
-    return f"; the script differs from itself by {_percent(band.relative)}"
-
-
-def _parts(pairs: _Pairs, band: Band) -> int | None:
-    """Index of the first pair that is further apart than rounding explains, or None."""
-    scale = WEIGHTS if pairs.kind == "weights" else 1.0
-    largest, last = 0.0, 0
-    itself = band.along(pairs.updates)
-    for index, (update, far) in enumerate(zip(pairs.updates, pairs.distances(), strict=True)):
-        sudden = JUMP * max(largest, FLOOR * scale) * _grown(update - last - 1)
-        allowed = min(scale * tolerance(update), max(scale * FIRST, sudden))
-        if far > max(allowed, BAND * itself[index]):
-            return index
-        largest, last = max(largest, far), update
-    return None
-
-
-def _parted(pairs: _Pairs, index: int | None) -> Parity:
-    at = index or 0
-    values = _two(pairs.unchanged[at], pairs.changed[at])
-    return Parity(False, f"{_noun(pairs.kind)} part at step {pairs.updates[at]}: {values}")
-
-
-def _pairs(kind: str, unchanged: Losses, changed: Losses) -> _Pairs | None:
-    """Pair what both showed at the same updates; None if there is no such update."""
-    one, other = _of_kind(unchanged, kind), _of_kind(changed, kind)
-    common = sorted(one.keys() & other.keys())
-    if not common:
-        return None
-    both = tuple(n for n in common if math.isfinite(one[n]) and math.isfinite(other[n]))
-    return _Pairs(kind, both, tuple(one[n] for n in both), tuple(other[n] for n in both))
-
-
-def _of_kind(losses: Losses, kind: str) -> dict[int, float]:
-    if losses.kind == kind:
-        return losses.values
-    return losses.weights if kind == "weights" else {}
-
-
-def _not_finite(kind: str, unchanged: Losses, changed: Losses) -> Parity | None:
-    one, other = _of_kind(unchanged, kind), _of_kind(changed, kind)
-    for update in sorted(one.keys() & other.keys()):
-        if math.isfinite(one[update]) and not math.isfinite(other[update]):
-            text = f"{_noun(kind)} part at step {update}: {one[update]:.4g} against {other[update]}"
-            return Parity(False, text)
-    return None
-
-
-def _noun(kind: str) -> str:
-    return "sums of weights" if kind == "weights" else "losses"
-
-
-def _percent(share: float) -> str:
-    if share >= 0.1:
-        return f"{100 * share:.0f} %"
-    return f"{100 * share:.2g} %"
-
-
-def _two(before: float, after: float) -> str:
-    """Two numbers with as many digits as it takes to tell them apart."""
-    for digits in (4, 6, 9):
-        words = f"{before:.{digits}g}", f"{after:.{digits}g}"
-        if words[0] != words[1]:
-            break
-    return f"{words[0]} against {words[1]}"
-
-
-def alike(unchanged: list[float], changed: list[float]) -> bool:
-    """Whether losses of the same updates are what the same mathematics could have given.
-
-    In the mean of all of them, and of their second half, by which a training that does
-    not learn lies behind. Needs six losses or more.
-    """
-    return all(_alike(unchanged, changed, since) for since in (0, len(unchanged) // 2))
-
-
-def of_each_update(
-    values: dict[int, float], means: dict[int, int], updates: tuple[int, ...]
-) -> list[float]:
+def each_update(losses: Losses, updates: Sequence[int]) -> list[float]:
     """The mean losses since the update before: running means taken apart.
 
-    `means` says of how many updates a value is the running mean. Exact where all
-    batches are of one size; the odd last batch of an epoch is not.
+    Exact where all batches are of one size; the odd last batch of an epoch is not.
     """
-    found = []
+    found, values = list[float](), losses.values
     at, behind = 0, 0
     for update in updates:
-        value = values[update]
-        count = means.get(update, 0)
+        value, count = values[update], losses.means.get(update, 0)
         if behind and count - behind == update - at > 0:
-            found.append((count * value - behind * values[at]) / (count - behind))
-        else:
-            found.append(value)
+            value = (count * value - behind * values[at]) / (count - behind)
+        found.append(value)
         at, behind = update, count
     return found
 
@@ -423,21 +354,71 @@ def _standard_error(unchanged: list[float], changed: list[float]) -> float:
     From the differences, which hold no trend if both learn alike, but no larger than
     what the noise of the unchanged script explains.
     """
-    many = len(unchanged)
+    count = len(unchanged)
     apart = [b - a for a, b in zip(unchanged, changed, strict=True)]
     memory = min(LONGEST_MEMORY, max(1.0, _memory(apart)))
-    paired = statistics.stdev(apart) * math.sqrt(memory / many)
+    paired = statistics.stdev(apart) * math.sqrt(memory / count)
     steps = [b - a for a, b in itertools.pairwise(unchanged)]
     own = statistics.stdev(steps)  # sqrt(2) of the noise, without the trend
-    return min(paired, OWN_NOISE * own * math.sqrt(LONGEST_MEMORY / many))
+    return min(paired, OWN_NOISE * own * math.sqrt(LONGEST_MEMORY / count))
 
 
 def _memory(values: list[float]) -> float:
     """By how much correlation of neighbours inflates the variance of a mean."""
     middle = statistics.fmean(values)
     off = [value - middle for value in values]
-    total = sum(one * one for one in off)
+    total = sum(value * value for value in off)
     if total == 0.0:
         return 1.0
     lag = sum(a * b for a, b in itertools.pairwise(off)) / total
     return (1 + lag) / max(1e-9, 1 - lag)
+
+
+def judge_printed(unchanged: tuple[str, str], changed: tuple[str, str]) -> Parity:
+    """Say whether plain runs end with the same losses, by the last that they print of each name.
+
+    `unchanged` and `changed` are what two runs of each printed. Plain runs are not seeded, so that
+    the unchanged script's must repeat each other.
+    """
+    runs = [dict(PRINTED.findall(text)) for text in (*unchanged, *changed)]
+    names = [name for name in runs[0] if all(name in run for run in runs)]
+    if not names:
+        return Parity(None, "the script prints no loss by which plain runs could be compared")
+    farthest = 0.0
+    for name in names:
+        first, again, *others = (run[name] for run in runs)
+        itself = _apart(first, again)
+        if itself > REPEATS:
+            both = " and ".join(f"{float(text):.6g}" for text in (first, again))
+            return Parity(None, f"its runs as it is end with another {name}: {both}")
+        value = max(others, key=lambda other: _apart(first, other))
+        far = _apart(first, value)
+        if far > max(NUMERICS, BAND * itself):
+            text = f"the last {name} printed is {float(value):.6g}, not {float(first):.6g}"
+            return Parity(False if far > SURELY else None, text)
+        farthest = max(farthest, far)
+    within = f"within {_percent(farthest)}" if farthest else "the same"
+    return Parity(True, f"the last {' and '.join(names[:3])} that it prints is {within}")
+
+
+def _apart(first: str, other: str) -> float:
+    """The relative distance of two printed numbers, less what their last digit is rounded by."""
+    one, two = float(first), float(other)
+    if first.lower() == other.lower():
+        return 0.0
+    if not (math.isfinite(one) and math.isfinite(two)):
+        return math.inf
+    digits = max(len(text.lower().partition("e")[0].partition(".")[2]) for text in (first, other))
+    rounded = 10.0**-digits if "e" not in (first + other).lower() else 0.0
+    return max(0.0, abs(one - two) - rounded) / (max(abs(one), abs(two)) or 1.0)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def _two(before: float, after: float) -> str:
+    """Two numbers with as many digits as it takes to tell them apart."""
+    texts = ((f"{before:.{digits}g}", f"{after:.{digits}g}") for digits in (4, 6, 9))
+    first, second = next((pair for pair in texts if pair[0] != pair[1]), (f"{before:.9g}",) * 2)
+    return f"{first} against {second}"

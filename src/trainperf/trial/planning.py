@@ -39,7 +39,7 @@ from trainperf.trial.candidates import (
     together,
 )
 from trainperf.trial.contest import WORTH
-from trainperf.trial.legs.environment import SPUN, Environment, environment, grows
+from trainperf.trial.legs.environment import Environment, environment, grows
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
@@ -264,7 +264,10 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         return none(kind.skipped[0].reason, needed=kind.budget_needed_s)
     chosen, idle = in_order(kind.chosen, costs, alike.passive, subject.training)
     skipped += idle
-    if at_best(costs, alike.passive).trying(1) > clock.left:
+    # without the start that all legs have at once: no trial is refused for a guess, nor for steps
+    # whose threads spun beside neighbours, where those of its legs sleep
+    at_best = replace(costs, cores=max(costs.cores, float(min(3, costs.slots))))
+    if not alike.passive and at_best.trying(1) > clock.left:
         epochs = max(candidate.warm_up_epochs for candidate in chosen)
         needed = budget_needed(spent, costs, len(chosen), epochs)
         late = f"out of budget: all would need --budget {needed:.0f}s"
@@ -442,16 +445,6 @@ def costs_of(subject: Subject, slots: int, spin: bool = False) -> Costs | str:
         spin=spin,
         settles=_settles(evidence, ranks),
     )
-
-
-def at_best(costs: Costs, passive: bool) -> Costs:
-    """The same without the start that all legs have at once: no trial is refused for a guess.
-
-    Nor for steps whose threads spun beside neighbours, where those of its legs are `passive`.
-    """
-    if passive:
-        costs = replace(costs, start_s=costs.start_s / SPUN, step_s=costs.step_s / SPUN)
-    return replace(costs, cores=max(costs.cores, float(min(3, costs.slots))))
 
 
 def _how(subject: Subject, space: Room) -> Trials:

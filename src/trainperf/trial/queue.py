@@ -17,11 +17,12 @@ from trainperf.model import Run
 from trainperf.recording.run import Epoch
 from trainperf.run.stopping import LEG
 from trainperf.trial import parity
-from trainperf.trial.budget import LATE, NO_SLICE, Bench, Clock
+from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, beaten, enough, is_told
 from trainperf.trial.fresh import FreshProcesses, Look, Rest, nothing_more
-from trainperf.trial.legs.leg import Leg, LegFailed, Slice, end_all
+from trainperf.trial.legs.faults import LegFailed, OutOfMemory, OutOfTime
+from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
 from trainperf.trial.ratio import Pair
@@ -44,7 +45,8 @@ class Queue:
 
     Who runs out of memory beside others is tried alone, in fresh processes, and from then on no
     more live beside each other than did then. Where two legs fit the control meets the unchanged
-    script first, then each candidate does; where one fits each runs by itself. Use as a context
+    script first, then each candidate does; where one fits each runs by itself. `over` says when a
+    contest is decided, `base` is a leg of the bench's run that stands already. Use as a context
     manager: no process is left when it closes.
     """
 
@@ -53,6 +55,7 @@ class Queue:
         bench: Bench,
         over: Rule = enough,
         controlled: bool = True,
+        base: Leg | None = None,
     ) -> None:
         self.bench = bench
         self._over = over
@@ -60,7 +63,7 @@ class Queue:
         self._guard = bench.guard()
         self._made: list[Leg] = []
         self._slots = bench.costs.slots
-        self._base = self._leg("", bench.run)
+        self._base = base or self._leg("", bench.run)
         self._reference = self._base  # the leg whose training the others are compared with
         self._control = self._leg("control", bench.run)
         self._series: dict[Epoch | None, Series] = {}
@@ -69,8 +72,8 @@ class Queue:
         self._waiting: list[Candidate] = []
         self._entered: list[Contest] = []
         self._left_out: list[Measured] = []
-        self._alone: dict[str, Candidate] = {}
         self._fresh = FreshProcesses(bench, self._guard)
+        self._spare: Contest | None = None
 
     def __enter__(self) -> Queue:
         return self
@@ -81,7 +84,8 @@ class Queue:
 
     def close(self) -> None:
         """End the script's legs, of which the baseline stays."""
-        end_all((self._base, self._control))
+        spare = () if self._spare is None else (self._spare.leg,)
+        end_all((self._base, self._control, *spare))
 
     @property
     def beside(self) -> bool:
@@ -116,58 +120,61 @@ class Queue:
             return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
-        self._waiting, self._entered, failure = list(candidates), [], LATE
-        self._left_out = []
-        names = [candidate.name for candidate in candidates]
-        early, known = clock.keeping(look((), ()).keep_s), 0
+        self._waiting, self._entered, self._left_out = list(candidates), [], []
+        names, failure = [candidate.name for candidate in candidates], LegFailed()
         try:
-            while not (early.over() and (self._entered or clock.over())):
-                decided = [contest for contest in self._entered if contest.decided]
-                if len(decided) != known:
-                    told = [self._measured(contest) for contest in decided if not contest.again]
-                    trying = [contest.candidate for contest in self._open if contest.candidate]
-                    rest = look(told, [*self._waiting, *trying])
-                    early = clock.keeping(rest.keep_s)
-                    names += self._take_in(rest, names)
-                    known = sum(contest.decided for contest in self._entered)
-                self._enter(early)
-                if not self._advance(early):
-                    break
-                self._take_out()
+            self._run(names, clock, look)
+            failure = OutOfTime()
         except LegFailed as failed:
             if not any(contest.pairs for contest in self._entered):
                 raise
             # What was measured until then stands, whatever became of the script since.
-            failure = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
-            self._no_more(failure)
+            late = clock.over() or isinstance(failed, OutOfTime)
+            failure = OutOfTime() if late else type(failed)(f"{NOT_COMPARED} {failed}")
+            for contest in self._entered:
+                if contest.ratio is None:
+                    contest.failure = contest.failure or failure
         finally:
-            end_all([contest.leg for contest in self._entered])
-        self._take_out()
-        found = [self._measured(contest) for contest in self._entered if not contest.again]
-        found += self._tried_alone(clock.keeping(look(found, ()).keep_s))
-        found += [Measured(candidate, None, None, failure) for candidate in self._waiting]
-        found += self._left_out
+            end_all([one.leg for one in self._entered if one is not self._spare])
+        found = self._told(self._entered)
+        found += [Measured(candidate, failure=failure) for candidate in self._waiting]
+        short = [one for one in found if isinstance(one.failure, OutOfMemory)]
+        if isinstance(failure, OutOfMemory):
+            self._slots = 1
+        found = [*self._left_out, *(one for one in found if one not in short)]
+        found += self._tried_alone(short, clock.keeping(look(found, ()).keep_s))
         by_name = {measured.name: measured for measured in found}
         return [by_name[name] for name in names]
 
-    def _take_in(self, rest: Rest, known: Sequence[str]) -> list[str]:
-        """Let in what else is to be tried; decide what is needless by now.
+    def _run(self, names: list[str], clock: Clock, look: Look) -> None:
+        """Let legs start and take turns until all are decided or the time is over.
 
-        Returns the names of the new ones, which are none of those `known`.
+        Whom a `look` names goes into `names`.
         """
-        new = [candidate for candidate in rest.more if candidate.name not in known]
-        tried = {contest.candidate.name: contest for contest in self._open if contest.candidate}
-        for name, reason in rest.needless.items():
-            if name in tried:
-                tried[name].needless, tried[name].decided = reason, True
-                tried[name].leg.end()
-                self._end_twin(tried[name])
-                continue
-            gone = next(candidate for candidate in self._waiting if candidate.name == name)
-            self._waiting.remove(gone)
-            self._left_out.append(Measured(gone, None, None, needless=reason))
-        self._waiting = [*new, *self._waiting]
-        return [candidate.name for candidate in new]
+        early, known = clock.keeping(look((), ()).keep_s), 0
+        while not (early.over() and (self._entered or clock.over())):
+            decided = [contest for contest in self._entered if contest.decided]
+            if len(decided) != known:
+                trying = [contest.candidate for contest in self._open if contest.candidate]
+                rest = look(self._told(decided), [*self._waiting, *trying])
+                early = clock.keeping(rest.keep_s)
+                self._take_in(rest, names)
+                known = sum(contest.decided for contest in self._entered)
+            self._enter(early)
+            if not self._advance(early):
+                return
+
+    def _take_in(self, rest: Rest, names: list[str]) -> None:
+        """Let in what else is to be tried and is none of these `names`; decide what is needless."""
+        new = [candidate for candidate in rest.more if candidate.name not in names]
+        names += [candidate.name for candidate in new]
+        for contest in self._open:
+            if contest.candidate and contest.candidate.name in rest.needless:
+                contest.needless = rest.needless[contest.candidate.name]
+                self._decided(contest)
+        gone = [candidate for candidate in self._waiting if candidate.name in rest.needless]
+        self._left_out += [Measured(one, needless=rest.needless[one.name]) for one in gone]
+        self._waiting = [*new, *(one for one in self._waiting if one not in gone)]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -178,7 +185,7 @@ class Queue:
         if self._fresh.compared_s and (self._slots == 1 or not made):
             return self._fresh.baseline(holds)
         if not made:
-            raise LegFailed(self._base.failure or NO_SLICE)
+            raise self._base.failure or OutOfTime(NO_SLICE)
         series = made.get(holds) or next(iter(made.values()))
         losses = parity.read_losses(self._reference.trained)
         first = series.control.first
@@ -186,6 +193,18 @@ class Queue:
         starts = [start_of(leg) for leg in (self._reference, first)]
         ratio = control_of(series.control.ratio, band)
         return baseline(series.slices, losses, band, ratio, starts)
+
+    def standing(self, run: Run) -> Leg | None:
+        """The leg of a change of the input that pays, where it is one of this run; it goes on.
+
+        Any other ends with this.
+        """
+        leg = None if self._spare is None else self._spare.leg
+        self._spare = None
+        if leg is not None and (not leg.alive or leg.run != run):
+            leg.end()
+            return None
+        return leg
 
     def _series_of(self, holds: Epoch | None) -> Series:
         """The series of slices that hold such epochs, or steps.
@@ -215,7 +234,7 @@ class Queue:
         """
         if self._slots == 2 and not self._controls_over:
             return
-        held = 1 + (self._slots > 2)
+        held = 1 + (self._slots > 2) + (self._spare is not None)
         while self._waiting:
             open_ = self._open
             starting = sum(contest.leg.starting and not self._overdue(contest) for contest in open_)
@@ -235,17 +254,17 @@ class Queue:
     def _advance(self, clock: Clock) -> bool:
         """Let those run who can change the answer most; False where there is nobody left."""
         base = self._base
-        if base.failure and not (base.ran_out or base.short_of_memory):
-            raise LegFailed(base.failure)
+        if base.failure and not (base.ran_out or isinstance(base.failure, OutOfMemory)):
+            raise base.failure
         if base.failure or (base.ready_s is not None and not base.alive):
             base.end()  # its loop came to its end, or others had to have its memory
             self._base, self._before = self._leg("", self.bench.run), None
         for contest in self._entered:
             if contest.pairs and not contest.decided:
                 self._decide(contest)  # the control may tell by now
-        if not (self._open or self._waiting or self._lacks_control):
-            return False
         rates = self._rates()
+        if not (rates or self._open or self._waiting):
+            return False
         order = sorted(rates, key=lambda contest: -rates[contest])
         legs = [self._base] if self._base.starting else []
         legs += [contest.leg for contest in order if contest.leg.starting]
@@ -268,66 +287,37 @@ class Queue:
     def _rates(self) -> dict[Contest, float]:
         """Those who may run next, each with what it may save in a second.
 
-        The first of the report is tried first, then what pays together, and what is judged is in
-        all its processes.
+        The first of the report starts first, then what pays together, unless one holds up all
+        others; what is judged does so in all its processes.
         """
         judged = [contest for contest in self._entered if contest.twin is not None]
         first = [*judged, *self._controls] if judged else self._entered[:1]
-        first += [contest for contest in self._entered if contest.joins]
-        waits = [contest for contest in self._open if self._series_of(contest.holds).waits(contest)]
-        rates = {
-            contest: self._rate(contest, contest in first)
-            for contest in self._open
-            if contest not in waits
-        }
+        first += [one for one in self._entered if one.candidate and one.candidate.pairs]
+        made_any = any(series.slices for series in self._series.values())
+        rates = dict[Contest, float]()
         for series in self._series.values():
-            control, own = series.control, self._own(series)
-            helps = self._over is not enough or self._slots == 2
-            helps = helps or (bool(self._alone) and not series.tells_noise)
-            if not control.decided and (helps or series.control_helps(own, self._made_any)):
-                waiting = [contest for contest in waits if contest in own]
-                rates[control] = self._rate(control, control in first, waiting)
-        return rates
+            own = [contest for contest in self._entered if contest.holds == series.holds]
+            waits = [contest for contest in own if not contest.decided and series.waits(contest)]
+            for contest in own:
+                if not contest.decided and contest not in waits:
+                    rates[contest] = self._rate(contest)
+            control = series.control
+            if series.control_helps(own, made_any) or (self._slots == 2 and not control.decided):
+                rates[control] = self._rate(control, waits)
+        return {
+            contest: rate
+            + (contest in first and contest.leg.starting and not self._overdue(contest))
+            for contest, rate in rates.items()
+        }
+
+    def _rate(self, contest: Contest, waits: Sequence[Contest] = ()) -> float:
+        """What a contest may save in a second, the control for those that wait for it."""
+        series, start_s = self._series_of(contest.holds), self._start_s(contest.candidate)
+        return series.rate(contest, start_s, waits)
 
     @property
     def _open(self) -> list[Contest]:
         return [contest for contest in self._entered if not contest.decided]
-
-    def _own(self, series: Series) -> list[Contest]:
-        """The contests in slices of a series."""
-        return [contest for contest in self._entered if contest.holds == series.holds]
-
-    @property
-    def _made_any(self) -> bool:
-        """Whether the script has made a slice."""
-        return any(series.slices for series in self._series.values())
-
-    @property
-    def _lacks_control(self) -> bool:
-        """Whether the control is needed by what was seen: a gain, or one that fails.
-
-        The script itself may fail beside itself, and find no memory. Where nothing else was
-        measured it is what the script is measured with.
-        """
-        lacking = [series for series in self._series.values() if not series.tells_noise]
-        if not lacking:
-            return False
-        failed = any(contest.failure for contest in self._entered)
-        return (
-            not self._made_any
-            or bool(self._alone)
-            or (failed and self._control.starting)
-            or any(series.near(self._own(series)) for series in lacking)
-        )
-
-    def _rate(self, contest: Contest, first: bool, waits: Sequence[Contest] = ()) -> float:
-        """What a contest may save in a second; who is `first` starts first.
-
-        Unless it holds up all others.
-        """
-        series, start_s = self._series_of(contest.holds), self._start_s(contest.candidate)
-        rate = series.rate(contest, start_s, self._kept(contest), waits)
-        return rate + (first and contest.leg.starting and not self._overdue(contest))
 
     def _overdue(self, contest: Contest) -> bool:
         """Whether a leg takes much longer to start than others: it compiles, or it hangs."""
@@ -362,9 +352,9 @@ class Queue:
         if clock.over():
             for leg in (self._base, self._control):
                 if leg in legs and leg.starting:
-                    leg.give_up(LATE)
+                    leg.give_up(OutOfTime())
         if self._base.failure:
-            raise LegFailed(self._base.failure)
+            raise self._base.failure
         failure = self._control.failure
         if failure and self._control in legs:
             for control in self._controls:
@@ -373,7 +363,7 @@ class Queue:
             if one_by_one.trying(max(1, len(self._entered))) <= clock.left:
                 # The same script as the one that stands: only beside itself does it fail,
                 # and so may each candidate, whatever its change is worth.
-                raise LegFailed(failure)
+                raise failure
         for contest in self._entered:
             if contest.leg.failure and not contest.failure and not contest.leg.ran_out:
                 self._failed(contest, contest.leg.failure)
@@ -409,7 +399,7 @@ class Queue:
                 piece = series.slice_of(contest.leg, self._base, clock)
             except LegFailed as failed:
                 contest.leg.end()  # what hangs must not run beside the others
-                self._failed(contest, str(failed))
+                self._failed(contest, failed)
                 self._before = None  # it may have taken long: the others stand next to nothing
                 return True
             if piece is None:
@@ -427,7 +417,7 @@ class Queue:
         """Decide a contest if more pairs would change nothing, and end its leg."""
         series, candidate = self._series_of(contest.holds), contest.candidate
         if candidate is None:
-            judged = any(other.twin and not other.decided for other in self._own(series))
+            judged = any(other.twin and other.holds == contest.holds for other in self._open)
             contest.decided = contest.decided or (not judged and series.met_itself())
             if self._slots == 2 and self._controls_over:
                 contest.leg.end()
@@ -435,116 +425,94 @@ class Queue:
         if contest.decided:  # with its twin
             return
         if candidate.difference is None:
-            worth = candidate.worth(contest.worth, self._kept(contest))
             over = len(contest.pairs) >= candidate.pairs
-            over = over and self._over(contest, series.least, worth)
+            over = over and self._over(contest, series.least, contest.worth)
         else:
             found = series.both(contest)
             over = found is not None and is_told(found, candidate.difference, series.least)
             over = over or len(contest.pairs) >= MOST_TO_JUDGE
         if contest.leg.ran_out and not over:
-            contest.leg, contest.failure = self._leg_of(candidate), ""
+            contest.leg, contest.failure = self._leg_of(candidate), None
             return
-        contest.decided = bool(contest.failure) or over or beaten(contest, self._entered)
-        if contest.decided:
-            contest.leg.end()
-            self._end_twin(contest)
+        if contest.failure or over or beaten(contest, self._entered):
+            self._decided(contest)
 
-    def _end_twin(self, contest: Contest) -> None:
-        """Decide the other process of a change with it."""
-        twin = contest.twin
-        if twin is not None and not twin.decided:
-            twin.failure, twin.decided = twin.failure or contest.failure, True
-            twin.leg.end()
+    def _decided(self, contest: Contest) -> None:
+        """Decide a contest, with the other process of its change, and end its leg.
 
-    def _kept(self, but: Contest) -> float:
-        """How many times as fast the steps are with the best that pays: another has the rest.
-
-        Not with what changes the experiment, or is the same change made otherwise.
+        That of the change of the input that pays most stands where there is room for it: a second
+        round goes on from there.
         """
-        best = 1.0
-        for contest in self._entered:
-            own, other = contest.candidate, but.candidate
-            if own is None or other is None or own.apart or set(own.fixes) & set(other.fixes):
-                continue
-            least = 1 + self._series_of(contest.holds).least
-            if contest.decided and contest.ratio is not None and contest.ratio.low > least:
-                best = max(best, contest.ratio.low)
-        return best
+        contest.decided, twin, candidate = True, contest.twin, contest.candidate
+        spares = self.bench.spares and self._slots > 4 and contest.gains and contest.leg.alive
+        best, last = candidate is not None and (candidate.input or candidate.pairs), self._spare
+        if spares and best and (last is None or contest.hope > last.hope):
+            self._spare, contest = contest, last or contest
+        if contest is not self._spare:
+            contest.leg.end()
+        if twin is not None and not twin.decided:
+            twin.failure = twin.failure or contest.failure
+            self._decided(twin)
 
     def _base_slice(self, clock: Clock, series: Series) -> Slice | None:
         try:
             return series.slice_of(self._base, self._base, clock)
         except LegFailed as failed:
             # What was measured until then counts; nothing can be compared any more.
-            self._base.failure, self._before = str(failed), None
+            self._base.failure, self._before = failed, None
             if not self._base.ran_out:
                 raise
             return None
 
     # -------------------------------------------------------------- who does not fit
 
-    def _failed(self, contest: Contest, reason: str) -> None:
+    def _failed(self, contest: Contest, failure: LegFailed) -> None:
         """Note that a contest's leg cannot go on."""
-        contest.failure = reason
-        if contest.leg.short_of_memory:
+        contest.failure = failure
+        short = isinstance(failure, OutOfMemory)
+        if short:
             living = sum(leg.alive for leg in self._made)
             self._slots = min(self._slots, living) if living > 1 else self._slots
         if not contest.leg.ran_out:
-            contest.decided = True
-            self._end_twin(contest)
-        if contest.candidate is None and not contest.pairs and contest.leg.short_of_memory:
-            raise LegFailed(reason)  # what else stands there finds no memory either
+            self._decided(contest)
+        if short and self._slots == 2 and self._controls_over:
+            self._control.end()
+        if short and contest.candidate is None and not contest.pairs:
+            raise failure  # what else stands there finds no memory either
 
-    def _no_more(self, failure: str) -> None:
-        """Note that the script cannot be run beside others, if so for want of memory: at all."""
-        short = self._base.short_of_memory or self._control.short_of_memory
-        for contest in self._entered:
-            if contest.ratio is None and not contest.failure:
-                contest.failure, contest.leg.short_of_memory = failure, short
-        if short:
-            self._slots = 1
-            self._alone |= {candidate.name: candidate for candidate in self._waiting}
-            self._waiting = []
-
-    def _take_out(self) -> None:
-        """Take out those that ran out of memory, to be tried alone.
+    def _tried_alone(self, short: Sequence[Measured], clock: Clock) -> list[Measured]:
+        """Run those one after another that ran out of memory beside others.
 
         That is no fault of a change as long as others take a part of the memory.
         """
-        short = [contest for contest in self._entered if contest.leg.short_of_memory]
-        self._entered = [contest for contest in self._entered if contest not in short]
-        candidates = [contest.candidate for contest in short if contest.candidate is not None]
-        self._alone |= {candidate.name: candidate for candidate in candidates}
-        if short and self._slots == 2 and self._controls_over:
-            self._control.end()
-
-    def _tried_alone(self, clock: Clock) -> list[Measured]:
-        """Run those one after another that do not fit beside the unchanged script."""
-        chosen, self._alone = list(self._alone.values()), {}
+        chosen = [measured.candidate for measured in short]
         if not chosen or clock.over():
-            return [Measured(candidate, None, None, LATE, note=RAN_OUT) for candidate in chosen]
+            return [Measured(one, failure=OutOfTime(), note=RAN_OUT) for one in chosen]
         self.close()
         try:
             found = self._fresh.compare(chosen, clock)
         except LegFailed as failed:
-            why = LATE if clock.over() else f"{NOT_COMPARED} {failed}"
-            found = [Measured(candidate, None, None, why) for candidate in chosen]
+            why = OutOfTime() if clock.over() else LegFailed(f"{NOT_COMPARED} {failed}")
+            found = [Measured(candidate, failure=why) for candidate in chosen]
         return [replace(one, note=RAN_OUT if one.late else ALONE) for one in found]
 
     # ------------------------------------------------------------------------- words
 
-    def _measured(self, contest: Contest) -> Measured:
-        assert contest.candidate is not None
-        return Measured(
-            contest.candidate,
-            ratio=self._series_of(contest.holds).both(contest),
-            losses=parity.read_losses(contest.first.trained),
-            failure=contest.failure,
-            needless=contest.needless,
-            start=start_of(contest.first),
-            pairs=tuple(contest.pairs),
-        )
+    def _told(self, contests: Sequence[Contest]) -> list[Measured]:
+        """What was measured of contests, each change once."""
+        return [
+            Measured(
+                contest.candidate,
+                ratio=self._series_of(contest.holds).both(contest),
+                losses=parity.read_losses(contest.first.trained),
+                failure=contest.failure,
+                needless=contest.needless,
+                start=start_of(contest.first),
+                pairs=tuple(contest.pairs),
+            )
+            for contest in contests
+            if contest.candidate is not None and not contest.again
+        ]
 
     def _tell(self) -> None:
         total = len(self._entered) + len(self._waiting)

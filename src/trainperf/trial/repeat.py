@@ -13,7 +13,7 @@ from trainperf.model import Ratio, Training
 from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import Contest
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.queue import Queue
 from trainperf.trial.ratio import FEWEST, of_two
 
@@ -99,7 +99,7 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -
         return Repeated(None, reason=clock.reason if clock.over() else f"the script {failed}")
     for measured in found:
         if measured.failure and not measured.late:
-            return Repeated(None, reason=measured.failure)
+            return Repeated(None, reason=str(measured.failure))
     ratios = [measured.ratio for measured in found if measured.ratio is not None]
     if not ratios:
         return Repeated(None, reason=clock.reason)

@@ -15,11 +15,11 @@ from functools import partial
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Length, Outcome, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import LATE, Clock
+from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.contest import WORTH
 from trainperf.trial.fresh import Rest
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import Measured
 from trainperf.trial.planning import GivenChanges, Plan, Subject, plan
 from trainperf.trial.queue import Queue
@@ -115,17 +115,18 @@ def in_rounds(
     changed = changes.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
         return came.then(Came(skipped=second.skipped))
+    base = engine.standing(changed.run)
     engine.close()
     assert planned.costs is not None
     costs = replace(second.costs, epoch_s=planned.costs.epoch_s)  # a cache is filled in a first one
     folder = engine.bench.folder / "on-top"
     bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder)
     try:
-        with Queue(bench) as queue:
+        with Queue(bench, base=base) as queue:
             later = _round(queue, replace(second, costs=costs), clock, late, steps)
             later = replace(later, step_on_top_s=queue.baseline().step_s)
     except LegFailed as failed:
-        over = clock.over() or str(failed) == LATE
+        over = clock.over() or isinstance(failed, OutOfTime)
         why = late() if over else f"with {', '.join(kept)} the script {failed}"
         trials = {one.fixes[0]: one.skipped(why) for one in second.chosen}
         later = Came(trials, planned=second.chosen, late=over)

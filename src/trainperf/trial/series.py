@@ -21,7 +21,8 @@ from trainperf.trial.contest import (
     pairs_to_come,
     take,
 )
-from trainperf.trial.legs.leg import Leg, LegFailed, Slice
+from trainperf.trial.legs.faults import OutOfMemory
+from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.outcome import control_of, floor
 from trainperf.trial.ratio import of_two
 
@@ -86,10 +87,15 @@ class Series:
     def control_helps(self, own: Sequence[Contest], made_any: bool) -> bool:
         """Whether more pairs of the control may change what is said of any of its `own` contests.
 
-        So until it tells, of what gains or is not decided; then where a gain is judged, or lies
-        within what may be noise. Where slices hold whole epochs, only what waits for it, once the
-        script has `made_any` slice.
+        So until it tells, of what gains or is not decided, or fails: the script itself may fail
+        beside itself. Then where a gain is judged, or lies within what may be noise. Where slices
+        hold whole epochs, only what waits for it. Until the script has `made_any` slice it is
+        measured beside its control.
         """
+        if self.control.decided:
+            return False
+        if self.over is not enough:
+            return True
         if self.tells_noise:
             least = 1 + self.least
             return any(
@@ -97,13 +103,14 @@ class Series:
                 or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= least)
                 for contest in own
             )
-        if self.holds is not None and made_any:
-            return any(contest.decided or self.waits(contest) for contest in self.near(own))
-        return not made_any or any(not contest.decided or contest.gains for contest in own)
-
-    def near(self, own: Sequence[Contest]) -> list[Contest]:
-        """Those that gain, and not so much that it is beyond all noise."""
-        return [contest for contest in own if contest.gains and not contest.far]
+        if not made_any:
+            return True
+        failed = [contest.failure for contest in own if contest.failure]
+        if any(self.control.leg.starting or isinstance(one, OutOfMemory) for one in failed):
+            return True
+        if self.holds is not None:
+            return any(contest.near and (contest.decided or self.waits(contest)) for contest in own)
+        return any(contest.near or not contest.decided for contest in own)
 
     def met_itself(self) -> bool:
         """Whether the control is decided."""
@@ -124,16 +131,13 @@ class Series:
         pair = (other, own) if contest.again else (own, other)
         return of_two(*pair, twin.speedup)[0]
 
-    def rate(
-        self, contest: Contest, usual_s: float, kept: float = 1.0, waits: Sequence[Contest] = ()
-    ) -> float:
+    def rate(self, contest: Contest, usual_s: float, waits: Sequence[Contest] = ()) -> float:
         """What a contest may save of the whole training, for each second that it still takes.
 
-        A leg takes `usual_s` to start. What is `kept` makes the steps so many times as fast: there
-        is less of them left to save. The control may save what those save that wait for it.
+        A leg takes `usual_s` to start. The control may save what those save that wait for it.
         """
         candidate = contest.candidate
-        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope) / kept
+        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope)
         saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
         if candidate is not None and candidate.apart:
             saves *= LESS_FOR_ANOTHER
@@ -168,5 +172,5 @@ class Series:
                 if leg is base:
                     self.slices.append(piece)
                 return piece
-        leg.failure, leg.short_of_memory = SHORT, True
-        raise LegFailed(SHORT)
+        leg.failure = OutOfMemory(SHORT)
+        raise leg.failure

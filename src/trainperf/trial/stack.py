@@ -10,7 +10,7 @@ from trainperf.model import Outcome, Ratio
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.leg import LegFailed
+from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.outcome import Baseline, Measured, Start, floor
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio
@@ -197,8 +197,8 @@ def _idle(
     measured: Measured, top: Measured, fixes: tuple[str, ...], baseline: Baseline
 ) -> Dropped | None:
     """Why a fix is left out that adds nothing to the others; None if it does."""
-    more, least = on_top(measured, top), 1 + floor(baseline.control)
-    if more.speedup > least and more.low > 1 / least:
+    more = on_top(measured, top)
+    if more.speedup > 1 + floor(baseline.control) and more.low > 1:
         return None
     gain = f"{more.speedup:.2f}× ({more.low:.2f} to {more.high:.2f})"
     return Dropped(Outcome.REDUNDANT, f"on top of {', '.join(fixes)} it gives {gain}")

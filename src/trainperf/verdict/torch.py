@@ -171,6 +171,8 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
             f"Host-bound: {percent(copies)} of each step goes into copying batches to the device, "
             f"before the model starts on them."
         )
+    if idle := _idle(evidence, own):
+        return idle
     text = f"Host-bound: {percent(own)} of each step passes outside forward, backward and optimizer"
     log = next(iter(evidence.torch.logs), None)
     if log is not None and log.seconds >= EXPLAINS * own * evidence.times.real:
@@ -182,6 +184,22 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
     where = evidence.loop.where
     loop = f" at {at(where)}" if where else ""
     return f"{text}, in the rest of the loop{loop}: its loss, logging and own Python."
+
+
+def _idle(evidence: Evidence, share: float) -> str:
+    """The sentence on a GPU that has nothing to do, where nothing is known of the host but a trace.
+
+    "" elsewhere: what the host does meanwhile says more.
+    """
+    traced = evidence.torch.trace
+    if evidence.loop.where is not None or traced is None or not traced.gap_s:
+        return ""
+    text = f"the GPU runs nothing for {percent(share)} of each step"
+    if (traced.unqueued_s or 0.0) > 0.5 * traced.gap_s:
+        return f"Host-bound: {text}, mostly as the host has not handed over its next work yet."
+    return (
+        f"Held up: {text}, mostly with its next work queued: it waits for other streams or ranks."
+    )
 
 
 def _culprit(evidence: Evidence, own: float) -> FunctionCost | None:

@@ -25,8 +25,7 @@ from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changed_names, effects, filled, repeats
 from trainperf.source.iterations import stored
-from trainperf.source.loops import used_in
-from trainperf.source.module import Module
+from trainperf.source.module import Module, inside
 from trainperf.source.scopes import FUNCTIONS, Function, Loop
 from trainperf.source.statements import called, names_in
 
@@ -260,6 +259,14 @@ def _move(script: Script, near: Site, call: ast.Call, keeping: Finding | None) -
     script.replace_call(script.site_of(near, call), free)
 
 
+def _used_in(loop: ast.AST) -> set[str]:
+    """Return the names whose methods a loop calls as statements, which may change them."""
+    calls = (node.value for node in inside(loop) if isinstance(node, ast.Expr))
+    made = (call.func for call in calls if isinstance(call, ast.Call))
+    named = (func.value for func in made if isinstance(func, ast.Attribute))
+    return {owner.id for owner in named if isinstance(owner, ast.Name)}
+
+
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
     """Raise `CannotRewrite` unless every turn builds the same loader.
 
@@ -276,7 +283,7 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if names & stored(others):
         raise CannotRewrite("its name is given to something else in the loop")
     done = list(effects(module, loop.body))
-    changed = changed_names(module, [loop]) | used_in(loop)
+    changed = changed_names(module, [loop]) | _used_in(loop)
     for each in done:
         if each.kind in ("sets", "fills"):
             node = each.node

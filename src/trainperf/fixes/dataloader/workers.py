@@ -66,6 +66,8 @@ ahead leaves the order alone."""
 def cores_said(evidence: Evidence) -> str:
     """Say how many cores there are: "8 cores are there", for several ranks how many each."""
     several, have = ranks(evidence), cores(evidence)
+    if not evidence.machine.cores:
+        return "how many cores there are is not known"
     # Of a quota below one core, the part that there is.
     said = "1 core is" if have == 1 else f"{have or evidence.machine.cores:g} cores are"
     return f"{said} there for {several} training processes" if several > 1 else f"{said} there"
@@ -115,6 +117,8 @@ def most_workers(evidence: Evidence) -> int:
     `MOST_WAITING`, and no more than the step needs.
     """
     width = cores_per_rank(evidence)
+    if not evidence.machine.cores:  # a trace does not say
+        return max(SWEEP)
     try:
         room = WAITING * evidence.machine.cores / ranks(evidence) / maker_share(evidence)
         useful = min(int(room), MOST_WAITING, 2 * workers_needed(evidence))
@@ -244,7 +248,7 @@ class TorchWorkers(Fix):
                 )
             )
         text = f"{named(loader)} is read {text}; {cores_said(evidence)}."
-        if max(offered) > cores_per_rank(evidence):
+        if max(offered) > cores_per_rank(evidence) > 0:
             text += (
                 f" Each process that makes them keeps {percent(min(1.0, maker_share(evidence)))} "
                 "of a core busy: it waits (for storage, a network, a lock) rather than computes, "

@@ -20,9 +20,8 @@ from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.iterations import stored
-from trainperf.source.loops import iterated
 from trainperf.source.scopes import Loop
-from trainperf.source.statements import dotted, parameters
+from trainperf.source.statements import called, dotted, parameters
 
 WHOLE = ("RandomSampler", "SequentialSampler", "WeightedRandomSampler")
 """Samplers of PyTorch that know nothing of ranks."""
@@ -179,6 +178,14 @@ def shard(script: Script, site: Site, loop_site: Site | None) -> None:
     script.set_keyword(site, "sampler", sampler, position=3)
 
 
+def _iterated(loop: Loop) -> str:
+    """Return the name of what a loop takes its turns from, out of `enumerate` and its like."""
+    given = loop.iter if not isinstance(loop, ast.While) else None
+    while isinstance(given, ast.Call) and called(given) in ("enumerate", "tqdm", "iter", "track"):
+        given = given.args[0] if given.args else None
+    return dotted(given) if given is not None else ""
+
+
 def _epochs(script: Script, site: Site) -> tuple[ast.For, str]:
     """Find the loop over epochs around the one over batches, and the loader by its name there.
 
@@ -187,7 +194,7 @@ def _epochs(script: Script, site: Site) -> tuple[ast.For, str]:
     """
     refuse_if_named(script, site.file, "set_epoch")
     batches = innermost_loop(script, site)
-    loader = next((dotted(each) for each in iterated(batches)), "")
+    loader = _iterated(batches)
     if not loader:
         raise CannotRewrite("the loader has no name where its batches are taken")
     module = script.source(site.file).module

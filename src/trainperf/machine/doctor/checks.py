@@ -215,18 +215,5 @@ def check_disk(machine: Machine) -> Check:
     return Check("Disk", "ok", text)
 
 
-def check_group(may_be_made: bool) -> Check:
-    """Say whether each run is put into a control group of its own. Nothing is amiss if not."""
-    name = "Control group"
-    if may_be_made:
-        return Check(name, "ok", "each run has one of its own, and ends with it")
-    return Check(
-        name,
-        "ok",
-        "none may be made here: a daemon that hides from its run outlives a SIGKILL of trainperf"
-        " and its guard (docs/safety.md)",
-    )
-
-
 def _whole(cores: float) -> int:
     return max(1, math.floor(cores))

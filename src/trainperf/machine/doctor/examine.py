@@ -14,7 +14,6 @@ from trainperf.machine.doctor.compatibility import check_fit
 from trainperf.machine.doctor.frameworks import Build, installed_builds
 from trainperf.model import Gpu, InstanceType, Machine
 from trainperf.model.words import count, size
-from trainperf.run import groups
 from trainperf.run.interpreter import Interpreter, interpreter_for
 
 _HELD = 0.25
@@ -39,7 +38,6 @@ def examine(given: Path | None = None) -> Checkup:
         builds=installed_builds(python=python.path),
         on_the_bus=host.nvidia_on_the_bus(),
         environment=os.environ,
-        grouped=groups.may_be_made(),
     )
 
 
@@ -49,7 +47,6 @@ def conclude(
     builds: tuple[Build, ...],
     on_the_bus: int,
     environment: Mapping[str, str],
-    grouped: bool,
 ) -> Checkup:
     """Return the checks that follow from what was found; pure."""
     why = f": {python.why}" if python.why else ""
@@ -79,7 +76,6 @@ def conclude(
             checks.check_memory(machine),
             checks.check_shm(machine, torch=any(build.name == "PyTorch" for build in builds)),
             checks.check_disk(machine),
-            checks.check_group(grouped),
         )
     )
     return Checkup(machine, tuple(found))

@@ -77,8 +77,8 @@ def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
 def _advice(diagnosis: Diagnosis, page: Page, in_full: int, *, short: bool = False) -> None:
     """Write what to change, the first `in_full` with why and how."""
     if not diagnosis.findings:
-        if diagnosis.proofs:
-            return  # nothing was looked for
+        if diagnosis.proofs or diagnosis.read_from:
+            return  # nothing was looked for, or not by experiment
         if open_question(diagnosis) and (known := _none(diagnosis.verdict)):
             page.gap()
             page.prose(known)

@@ -1,4 +1,4 @@
-"""The job that ran beside its own diagnosis: what it took of the machine, and where it was."""
+"""The job that ran beside its own diagnosis, and what it took of the machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import os.path
 
 from trainperf.model import Diagnosis
 from trainperf.model import words as units
-from trainperf.model.running import RunningJob, SampledPlace, SampledStacks
+from trainperf.model.running import RunningJob
 from trainperf.report.document import STEP, Page, Section
-from trainperf.report.plain import place
-
-MOST = 5
-"""How many places of the samples are shown."""
 
 
 def running(diagnosis: Diagnosis, page: Page) -> None:
@@ -28,10 +24,6 @@ def running(diagnosis: Diagnosis, page: Page) -> None:
             "diagnosed is what is there now.",
             indent=2,
         )
-    if job.stacks is None:
-        page.prose(f"Where it is now was not sampled: {job.stacks_reason}.", indent=2)
-    else:
-        _stacks(job.stacks, diagnosis.cwd, page)
 
 
 def _beside(job: RunningJob, cores: float) -> str:
@@ -52,22 +44,6 @@ def _beside(job: RunningJob, cores: float) -> str:
         f"{said}. Times may be longer and vary more than on a free machine; a fix is compared with "
         "the script as it is under the same load."
     )
-
-
-def _stacks(stacks: SampledStacks, cwd: str, page: Page) -> None:
-    page.prose(
-        f"Where the main thread of process {stacks.pid} was, {units.count(stacks.samples, 'time')} "
-        f"in {units.seconds(stacks.seconds)} (py-spy, from outside):",
-        indent=2,
-    )
-    rows = [_row(one, cwd) for one in stacks.places[:MOST]]
-    page.table(rows, header=("share", "in", "at", "inside"), right=(0,), elastic=(3,), indent=4)
-
-
-def _row(one: SampledPlace, cwd: str) -> tuple[str, str, str, str]:
-    if one.where is None:
-        return units.share(one.share), "", "", one.inside
-    return units.share(one.share), one.where.function, place(one.where, cwd), one.inside
 
 
 SECTIONS = (Section("running", STEP, running, running),)

@@ -245,6 +245,8 @@ def framework_line(framework: Framework) -> str:
 
 
 def device_line(device: Device, machine: Machine) -> str:
+    if not machine.cores:  # of a trace it is not known
+        return device.name or device.kind
     cores = units.cores(machine.cores)
     if machine.visible_cores > machine.cores:
         cores = f"{machine.cores:.3g} of {units.cores(machine.visible_cores)}"

@@ -18,8 +18,6 @@ NEIGHBOURS = 0.3
 """Cores that others take from which they are in the way; what a report tells of as well."""
 KEPT_WAITING = 0.05
 """Share of their time for which threads must have waited for a core. A quiet machine: 1 to 2 %."""
-SPUN = 8.0
-"""How many times as long steps may take whose threads spin beside neighbours, see `spins`."""
 
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Has `malloc` ask for huge pages (`madvise`): glibc 2.35, August 2021, and later.

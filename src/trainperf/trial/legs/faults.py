@@ -1,4 +1,4 @@
-"""Why a leg cannot go on, in words, from what its processes recorded and how they ended."""
+"""Why a leg cannot go on, from what its processes recorded and how they ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from trainperf.run.event_files import training
 from trainperf.run.spawn import output_tail
 from trainperf.trial.ranks import place
 
-ENDED = "ended before it could be measured"
 OUT_OF_MEMORY = re.compile(
     r"out ?of ?memory|MemoryError|Resource_?Exhausted|\bOOM\b|ALLOC_FAILED|SIGKILL"
     r"|(?:cannot|can't|could not|failed to|unable to) allocate|insufficient shared memory"
@@ -30,19 +29,56 @@ KILLED = re.compile(r"\((SIG[A-Z0-9]+)\) received by PID (\d+)")
 Events = Mapping[int, Sequence[Event]]
 
 
+class LegFailed(Exception):  # noqa: N818 - an outcome, with its reason
+    """A leg cannot go on: it ended, crashed, hung or was killed."""
+
+
+class OutOfTime(LegFailed):
+    """A leg lacked nothing but time."""
+
+    def __init__(self, reason: str = "was still starting when the time was over") -> None:
+        super().__init__(reason)
+
+
+class Ended(LegFailed):
+    """The training of a leg came to its end by itself."""
+
+    def __init__(self, reason: str = "ended before it could be measured") -> None:
+        super().__init__(reason)
+
+
+class OutOfMemory(LegFailed):
+    """A leg found no memory, of the machine or of a GPU: it may where fewer others live."""
+
+
 def why(
     status: int | None,
     events: Events,
     folder: Path,
     ranks: int = 1,
     gone: Sequence[int] = (),
-) -> str:
+) -> LegFailed:
     """Why a leg ended, with the exit status of what was started, None while that still runs.
 
     Of several ranks some are `gone`: what took the first of them took the others along. A rank that
     was killed makes the others fail in their next exchange, but for those that the launcher ends
-    by SIGTERM; of several errors the earliest counts.
+    by SIGTERM; of several errors the earliest counts. SIGKILL is what the kernel ends a process
+    with where memory runs out; so do others, but then the leg is no worse for being tried again.
     """
+    reason = _reason(status, events, folder, ranks, gone)
+    if not reason:
+        return Ended()
+    errors = [one for recorded in events.values() for one in recorded if one["e"] == "error"]
+    texts = [f"{one['type']}: {one['text']}" for one in errors] or [_tail(folder)]
+    memory = not errors and status == -signal.SIGKILL
+    memory = memory or any(OUT_OF_MEMORY.search(text) for text in texts)
+    return OutOfMemory(reason) if memory else LegFailed(reason)
+
+
+def _reason(
+    status: int | None, events: Events, folder: Path, ranks: int, gone: Sequence[int]
+) -> str:
+    """The reason in words; "" where the training came to its end."""
     errors = sorted(
         (event["t"], pid) for pid, own in events.items() for event in own if event["e"] == "error"
     )
@@ -59,12 +95,12 @@ def why(
         return _fails(error, _rank(pid, events))
     if gone:
         if any(event["e"] == "exit" for event in events.get(gone[0], ())):
-            return ENDED
+            return ""
         return f"lost {_rank(gone[0], events)}, which was killed or ended without an error"
     if not training(events) and (status or 0) >= 0:
         tail = _tail(folder).strip().rpartition("\n")[2][:200]
         return "made no step" + (f": {tail}" if status and tail else "")
-    return how_ended(status) if status else ENDED
+    return how_ended(status) if status else ""
 
 
 def how_ended(status: int, tail: str = "") -> str:
@@ -73,18 +109,6 @@ def how_ended(status: int, tail: str = "") -> str:
         return f"was {killed(signal_name(status))}"
     last = tail.strip().rpartition("\n")[2][:200]
     return f"ended with exit status {status}" + (f": {last}" if last else "")
-
-
-def ran_out_of_memory(status: int | None, events: Events, folder: Path) -> bool:
-    """Whether a leg ended as it found no memory, of the machine or of a GPU.
-
-    `status` is None while what started it still runs. SIGKILL is what the kernel ends a process
-    with where memory runs out; so do others, but then the leg is no worse for being tried again.
-    """
-    errors = [one for recorded in events.values() for one in recorded if one["e"] == "error"]
-    if errors:
-        return any(OUT_OF_MEMORY.search(f"{one['type']}: {one['text']}") for one in errors)
-    return status == -signal.SIGKILL or OUT_OF_MEMORY.search(_tail(folder)) is not None
 
 
 def unpatched(sources: Iterable[str], events: Events) -> str | None:

@@ -24,7 +24,7 @@ from trainperf.run.event_files import EventFiles
 from trainperf.run.output import Output
 from trainperf.run.spawn import prepare, run_file_of, start
 from trainperf.run.stopping import Guard, clear, stop_session
-from trainperf.trial.legs.faults import ENDED, ran_out_of_memory, unpatched, why
+from trainperf.trial.legs.faults import Ended, LegFailed, unpatched, why
 from trainperf.trial.legs.ports import with_own_port
 from trainperf.trial.legs.processes import Processes
 from trainperf.trial.ranks import by_rank
@@ -78,10 +78,6 @@ class Slice:
         return self.work / self.seconds
 
 
-class LegFailed(Exception):  # noqa: N818 - an outcome, with its reason
-    """A leg cannot go on: it ended, crashed, hung or was killed."""
-
-
 class Leg:
     """A run that warms up, stops itself, and goes on for a slice at a time.
 
@@ -89,8 +85,8 @@ class Leg:
     script does. One that is `slow` to start is given all the time there is. Until it is ready it
     may be paused and let go on. All its processes are gone after `end`.
 
-    `short_of_memory` says of one that failed that it found no memory. `ready_s` are the seconds
-    from its start to its first slice, without those in which others ran instead.
+    `failure` says why it cannot go on. `ready_s` are the seconds from its start to its first slice,
+    without those in which others ran instead.
     """
 
     def __init__(
@@ -98,10 +94,9 @@ class Leg:
     ) -> None:
         self.name = name
         self.slow = slow
-        self.short_of_memory = False
         self.run = run
         self.folder = folder
-        self.failure = ""
+        self.failure: LegFailed | None = None
         self.turn = 0
         self.work_per_step = self.work = work
         how = run.leg or LegSettings(0)
@@ -140,7 +135,7 @@ class Leg:
             self._process = start(run, self._run_file, self._log.file)
             self._processes = Processes(self._process.pid, self._run_file)
         except (TrainperfError, OSError) as error:
-            self.failure = f"could not be started: {error}"
+            self.failure = LegFailed(f"could not be started: {error}")
             return
         guard.watch(self._run_file, self._process.pid)
 
@@ -152,7 +147,7 @@ class Leg:
     @property
     def ran_out(self) -> bool:
         """Whether its loop ended by itself, as the script has it, after a good many turns."""
-        return self.failure == ENDED and self.turn >= MANY_TURNS
+        return isinstance(self.failure, Ended) and self.turn >= MANY_TURNS
 
     @property
     def events(self) -> dict[int, list[Event]]:
@@ -203,9 +198,9 @@ class Leg:
         self._idle.append((self._words[words.DEVICE] / words.PER_S, time.monotonic()))
         self._words[words.GO] = 1
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, failure: LegFailed) -> None:
         """End it as one that failed."""
-        self.failure = reason
+        self.failure = failure
         self.end()
 
     def pause(self) -> None:
@@ -330,7 +325,7 @@ class Leg:
         self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool], holds: int
     ) -> bool:
         if self._words is None or self._processes is None:  # it was ended meanwhile
-            raise LegFailed(self.failure or ENDED)
+            raise self.failure or Ended()
         self.turn += 1
         self._words[words.SETTLE], self._words[words.STEPS] = settle, steps
         self._words[words.EPOCHS] = holds
@@ -342,7 +337,7 @@ class Leg:
         if self._log is not None:
             self._log.look()
         if self._words[words.ANEW]:
-            self._fail(ENDED)
+            self._fail(Ended())
         if not self._is_over():
             return False
         self.slowest_s = max(self.slowest_s, time.monotonic() - began)
@@ -371,7 +366,7 @@ class Leg:
                 check = now + min(CHECK_EVERY_S, 2 * (now - began))
                 self._look_for_failure()
                 if self.failure:
-                    raise LegFailed(self.failure)
+                    raise self.failure
                 if self._processes.is_stopped():
                     self._processes.wake()
             took_s += self._pass_time()  # what it compiles meanwhile, the budget limits
@@ -386,9 +381,9 @@ class Leg:
         assert self._words is not None
         return all(self._words[words.OVER + rank] > self.turn for rank in range(self.ranks))
 
-    def _fail(self, reason: str) -> None:
-        self.failure = reason
-        raise LegFailed(reason)
+    def _fail(self, reason: str | LegFailed) -> None:
+        self.failure = LegFailed(reason) if isinstance(reason, str) else reason
+        raise self.failure
 
     def _look_for_failure(self) -> None:
         if self._process is None or self._processes is None:
@@ -402,11 +397,10 @@ class Leg:
                 self._process.wait(TOLD_S)  # it may tell what became of the rank
         self._files.read()
         self.failure = why(status, self.events, self.folder, self.ranks, gone)
-        self.short_of_memory = ran_out_of_memory(status, self.events, self.folder)
 
     def _note(self, event: Event) -> None:
         if event["e"] == "done" and not self.failure:
-            self.failure = ENDED
+            self.failure = Ended()
 
 
 def end_all(legs: Sequence[Leg]) -> None:

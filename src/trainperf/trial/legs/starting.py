@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from trainperf.run.stopping import Guard
-from trainperf.trial.legs.leg import Leg, LegFailed
+from trainperf.trial.legs.faults import LegFailed, OutOfMemory
+from trainperf.trial.legs.leg import Leg
 from trainperf.trial.legs.room import memory_is_short
 
 START_S = 1.0
@@ -60,8 +61,7 @@ def let_start(
         for leg in starting:
             _look_at(leg, limit_s)
         if not alone and memory_is_short():
-            starting[-1].give_up("ended: the machine's memory was running out")
-            starting[-1].short_of_memory = True
+            starting[-1].give_up(OutOfMemory("ended: the machine's memory was running out"))
         time.sleep(LOOK_EVERY_S)
         starting = [leg for leg in starting if leg.starting]
     for leg in starting:
@@ -81,4 +81,4 @@ def _look_at(leg: Leg, limit_s: float) -> None:
     elif leg.failure:
         leg.end()
     elif leg.starting and leg.spent_s > limit_s and not leg.slow:
-        leg.give_up(f"made too few steps to begin with in {limit_s:.0f} s")
+        leg.give_up(LegFailed(f"made too few steps to begin with in {limit_s:.0f} s"))

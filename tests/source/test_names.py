@@ -1,4 +1,4 @@
-"""How names and datasets are followed."""
+"""How names are followed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 
 import pytest
 
-from trainperf.lint.rules.tensorflow import is_dataset
 from trainperf.source.module import UNKNOWN, Module
 
 
@@ -81,35 +80,3 @@ def test_constants_are_followed(source: str, value: object) -> None:
 def test_what_may_change_is_no_constant(source: str) -> None:
     parsed, node = last(source)
     assert parsed.constant(node) is UNKNOWN
-
-
-TF = "import tensorflow as tf\n"
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "ds = tf.data.Dataset.range(3)\nds = ds.map(f)\nds",
-        "ds = tf.data.Dataset.range(3)\nif x:\n    ds = ds.shuffle(3)\nds.batch(3)",
-        "def make():\n    return tf.data.TFRecordDataset('a').map(f)\nmake().batch(2)",
-        "def use(ds: tf.data.Dataset):\n    ds.map(f)",
-    ],
-)
-def test_datasets_are_recognised(source: str) -> None:
-    parsed, node = last(TF + source)
-    assert is_dataset(parsed, node)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def use(ds):\n    ds.map(f)",
-        "ds = load()\nds = ds.map(f)\nds",
-        "ds = tf.data.Dataset.range(3)\nds = strategy.spread(ds)\nds",
-        "ds = ds.map(f)\nds",
-        "for ds in parts:\n    ds.map(f)",
-    ],
-)
-def test_what_may_be_something_else_is_no_dataset(source: str) -> None:
-    parsed, node = last(TF + source)
-    assert not is_dataset(parsed, node)

@@ -34,7 +34,6 @@ from trainperf.model import (
     Equivalence,
     Evidence,
     Finding,
-    FunctionCost,
     Site,
     is_taken,
 )
@@ -44,9 +43,6 @@ from trainperf.source.bodies import method_of
 from trainperf.source.effects import changing, changing_attribute
 from trainperf.source.module import inside
 from trainperf.source.statements import names_in, parameters
-
-MOST_NAMED = 3
-"""Functions that are named beside items which take long."""
 
 FOR_ITEMS = """\
 # once, before training: what is the same in every epoch
@@ -144,7 +140,7 @@ class TorchItemWork(Fix):
 
 
 def _text(evidence: Evidence, timed: dict[str, float]) -> str:
-    """What items take, and the functions that run meanwhile."""
+    """What items take."""
     loader, batch = evidence.torch.loader, evidence.loop.batch_size
     text = f"{named(loader)} makes each of its items again in every epoch"
     if ITEM in timed:
@@ -153,30 +149,7 @@ def _text(evidence: Evidence, timed: dict[str, float]) -> str:
         text += f"{ms(timed[ITEM])} for its items{place}"
         text += f" and {ms(timed[COLLATE])} to collate them" if COLLATE in timed else ""
         text += f", {ms(timed[ITEM] / batch)} a sample" if batch else ""
-    functions = [] if loader.workers else _functions(evidence)
-    if not functions:
-        return f"{text}."
-    shares = ", ".join(
-        f"{percent(cost.share)} in `{cost.name}` ({at(Site(cost.file, cost.line))})"
-        for cost in functions
-    )
-    return f"{text}. Of the loop's time on the main thread: {shares}."
-
-
-def _functions(evidence: Evidence) -> list[FunctionCost]:
-    """The user's functions most often found running, without those of the step itself.
-
-    Samples of the stack name a method with its class, places of a call do not.
-    """
-    step, calls, loop = {"forward", "<module>"}, evidence.torch.calls, evidence.loop.where
-    sites = [calls.forward, calls.backward, calls.step, calls.zero_grad] if calls else []
-    step |= {site.function for site in (*sites, loop) if site is not None}
-    found = [
-        cost
-        for cost in evidence.functions
-        if cost.thread == "main" and cost.name.rpartition(".")[2] not in step
-    ]
-    return sorted(found, key=lambda cost: -cost.share)[:MOST_NAMED]
+    return f"{text}."
 
 
 IN_FILES = '''\

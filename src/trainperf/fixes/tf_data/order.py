@@ -122,12 +122,7 @@ class TfShuffleBuffer(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Move the maps before the shuffle behind it."""
-        *passed, shuffle = calls = sorted(finding.where, key=_end)
-        statements = [script.around(site)[-1] for site in calls]
-        if any(statement is not statements[0] for statement in statements):
-            _check_one_name(script, calls)
-        for site in passed:
-            script.move_call_behind(site, shuffle)
+        _move_behind_last(script, finding)
 
 
 def _passed(stages: tuple[Stage, ...], shuffle: Stage) -> list[Stage]:
@@ -215,10 +210,7 @@ class TfVectorisedMap(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Move the map behind the batch, where its function may as well have batches."""
-        first, batch = calls = sorted(finding.where, key=_end)
-        if script.around(first)[-1] is not script.around(batch)[-1]:
-            _check_one_name(script, calls)
-        script.move_call_behind(first, batch)
+        _move_behind_last(script, finding)
 
 
 def _is_cheap(stage: Stage) -> bool:
@@ -242,6 +234,15 @@ def _batch_behind(chain: tuple[Stage, ...], stage: Stage) -> Stage | None:
     return following if following is not None and following.op in BATCHING else None
 
 
+def _move_behind_last(script: Script, finding: Finding) -> None:
+    """Move the calls of a finding behind the last of them."""
+    *passed, last = calls = sorted(finding.where, key=lambda site: (site.end_line, site.end_col))
+    if any(script.around(site)[-1] is not script.around(last)[-1] for site in passed):
+        _check_one_name(script, calls)
+    for site in passed:
+        script.move_call_behind(site, last)
+
+
 def _check_one_name(script: Script, calls: Sequence[Site]) -> None:
     """Refuse all but statements `x = x.a()` of one name in one block, and nothing else between.
 
@@ -259,7 +260,3 @@ def _check_one_name(script: Script, calls: Sequence[Site]) -> None:
     names |= {root(node.value) for node in assigned}
     if len(places) < len(calls) or len(assigned) < len(between) or len(names) > 1:
         raise CannotRewrite("the statements do not reassign the same name in one block")
-
-
-def _end(site: Site) -> tuple[int, int]:
-    return site.end_line, site.end_col

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from trainperf.fixes import Fix
 from trainperf.fixes.common.step import (
     no_faster,
     step_seconds,
     traced_kernels,
 )
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
+from trainperf.model import Evidence, Finding, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
 
 CONVOLUTIONS = (
@@ -70,22 +71,24 @@ def taken_probe(evidence: Evidence, name: str) -> Probe | None:
     return None if probe is None or isinstance(probe, Missing) else probe
 
 
-def pass_decides(evidence: Evidence, probe: Probe) -> bool:
-    """Say whether a probe of forward and backward that gained nothing says so of the step.
+class OfPass(Fix):
+    """A fix whose probe runs forward and backward of one model, on one batch, without the loss."""
 
-    It runs one model, on one batch, without the loss: so the step has no other model, its own
-    forward and backward are not much longer, and what else it does, but for the optimizer, turns
-    nothing.
-    """
-    torch = evidence.torch
-    if sum(model.parameters != 0 for model in torch.models) != 1:
-        return False
-    passes = 1.0 if torch.calls is None else max(1.0, torch.calls.backwards)
-    seconds = passes * probe.base_s
-    if not is_taken(torch.split_):
-        return no_faster(step_seconds(evidence), probe, seconds)
-    compute, update = compute_seconds(evidence), part_seconds(evidence, "optimizer")
-    return compute < 2 * seconds and no_faster(evidence.times.real, probe, compute, update)
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether a probe that gained nothing says so of the step.
+
+        So the step has no other model, its own forward and backward are not much longer, and what
+        else it does, but for the optimizer, turns nothing.
+        """
+        torch = evidence.torch
+        if sum(model.parameters != 0 for model in torch.models) != 1:
+            return False
+        passes = 1.0 if torch.calls is None else max(1.0, torch.calls.backwards)
+        seconds = passes * made.base_s
+        if not is_taken(torch.split_):
+            return no_faster(step_seconds(evidence), made, seconds)
+        compute, update = compute_seconds(evidence), part_seconds(evidence, "optimizer")
+        return compute < 2 * seconds and no_faster(evidence.times.real, made, compute, update)
 
 
 def kernel_seconds(evidence: Evidence) -> float:

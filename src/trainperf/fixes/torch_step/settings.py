@@ -12,17 +12,17 @@ from trainperf.fixes.ranks._exchange import recorded_site
 from trainperf.fixes.rows import Callee, SetArgument, SetFlag, SetVariable
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
+    OfPass,
     compute_seconds,
     count_of,
     kernel_seconds,
     part_said,
     part_seconds,
-    pass_decides,
     passes_said,
     process_site,
     taken_probe,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Probe
+from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.model.torch.step import Part
 from trainperf.rewrite import Script
 
@@ -126,7 +126,7 @@ class TorchFusedOptimizer(Fix):
         )
 
 
-class TorchCudnnBenchmark(Fix):
+class TorchCudnnBenchmark(OfPass):
     """Let cuDNN time its convolution kernels and keep the fastest.
 
     Why slow: cuDNN has several kernels for each convolution. By default it chooses one by rule of
@@ -142,10 +142,6 @@ class TorchCudnnBenchmark(Fix):
     probed_by = "cudnn_benchmark"
     equivalence = Equivalence.NUMERICS
     edit = SetFlag("torch.backends.cudnn.benchmark = True", unless=("cudnn.benchmark",))
-
-    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
-        """Return whether what the pass gives is what the step gives."""
-        return pass_decides(evidence, made)
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a GPU that convolves batches of one shape with kernels chosen by rule."""

@@ -30,13 +30,7 @@ from trainperf.fixes.dataloader._loader import (
     stage_seconds,
 )
 from trainperf.fixes.torch_step._source import refuse_if_named
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    Site,
-    is_taken,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, starred
 from trainperf.source.bodies import method_of

@@ -11,13 +11,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.dataloader._loader import (
-    DATA_LOADER,
-    named,
-    places,
-    seen_in_run,
-    workers_said,
-)
+from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_in_run, workers_said
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script

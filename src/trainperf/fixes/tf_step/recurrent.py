@@ -53,10 +53,10 @@ class RnnCudnn(Fix):
         excluded = [(layer, why) for layer in evidence.model.recurrent if (why := _why_not(layer))]
         if not excluded or not _on_gpu(evidence):
             return None
-        why = "; ".join(f"{layer.name}: {', '.join(given)}" for layer, given in excluded)
+        reasons = "; ".join(f"{layer.name}: {', '.join(why)}" for layer, why in excluded)
         return Cause(
             title="Recurrent layers run step by step instead of in cuDNN",
-            text=f"What excludes cuDNN: {why}.",
+            text=f"What excludes cuDNN: {reasons}.",
             saves=NOT_BUILT,
             where=tuple(layer.where for layer, _ in excluded if layer.where),
             advice="Use LSTM or GRU with the default for these arguments, or accept the slower "

@@ -7,19 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.torch_step import _source as source
-from trainperf.fixes.torch_step._lookers import WRITERS
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.effects import Effect, effects
 from trainperf.source.iterations import outside, read_outside, stored
 from trainperf.source.module import Module
-from trainperf.source.statements import (
-    Function,
-    assigned,
-    called,
-    last_name,
-    walk,
-)
+from trainperf.source.statements import Function, assigned, called, last_name, walk
 
 COUNTERS = ("step", "batch_index", "turn", "step_index")
 MAKERS = ("list", "dict", "deque", "defaultdict")
@@ -189,6 +182,13 @@ def _name(held: ast.expr) -> str:
 
 
 # ---------------------------------------------------------------------- sums on the device
+
+WRITERS = frozenset({
+    "add_histogram", "add_image", "add_images", "add_scalar", "add_scalars", "debug", "dump",
+    "dumps", "flush", "info", "log", "print", "save", "savefig", "set_description", "set_postfix",
+    "warning", "write", "writerow",
+})  # fmt: skip
+"""Functions of libraries that put something on record."""
 
 OF_TENSORS = ("len", "max", "min", "sum")
 """Functions that make of a list of tensors what can be formatted."""

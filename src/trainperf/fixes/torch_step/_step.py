@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.common.step import (
-    no_faster,
-    step_seconds,
-    traced_kernels,
-)
+from trainperf.fixes.common.step import no_faster, sms_active, step_seconds, traced_kernels
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.model import Evidence, Finding, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
@@ -17,6 +13,9 @@ CONVOLUTIONS = (
 )  # fmt: skip
 DENSE = ("Linear", "Bilinear", "MultiheadAttention", "Conv1D")
 """Modules that multiply matrices; `Conv1D` is what the transformers library calls a `Linear`."""
+
+EACH_STEP = 0.5
+"""Calls per step from which the work is one of every step."""
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 
@@ -124,3 +123,33 @@ def planned_steps(evidence: Evidence) -> int | None:
     if loop.epochs is None or loop.epoch_steps is None:
         return None
     return loop.epochs * loop.epoch_steps
+
+
+def gap_seconds(evidence: Evidence) -> float:
+    """Seconds of a step in which the GPU ran nothing, at most; 0 without a GPU, or if unknown.
+
+    What a step takes beside the kernels of a trace, which has no optimizer's, and by GPM no
+    more than that in which SMs had no work.
+    """
+    traced = traced_kernels(evidence)
+    if evidence.device.kind != "GPU" or traced is None:
+        return 0.0
+    step = step_seconds(evidence)
+    if is_taken(evidence.torch.split_):
+        updates = [part.name for part in evidence.torch.split if part.name == "optimizer"]
+        traced += part_seconds(evidence, *updates) if updates else 0.0
+    return step - min(step, max(traced, step * (sms_active(evidence) or 0.0)))
+
+
+METHODS = ("item", "tolist", "numpy", "cpu", "to", "cuda")
+CONVERSIONS = ("bool", "float", "int")
+OTHERS = {"index": "an index", "format": "format", "print": "print"}
+
+
+def call(what: str) -> str:
+    """Write a call that waits for the device as a reader knows it: ".item()", "float()"."""
+    if what in METHODS:
+        return f".{what}()"
+    if what in CONVERSIONS:
+        return f"{what}()"
+    return OTHERS.get(what, what)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent, times
-from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
-from trainperf.fixes.torch_step._step import part_seconds
+from trainperf.fixes.torch_step._step import EACH_STEP, gap_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence
 from trainperf.model.torch.step import DeviceWait
 

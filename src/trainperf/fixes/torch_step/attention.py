@@ -12,13 +12,7 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, if_measured, make_those_that_can_be, ms, percent
 from trainperf.fixes.rows import SetArgument
-from trainperf.fixes.torch_step._attention import (
-    Attention,
-    Operand,
-    Reading,
-    Step,
-    query_and_key,
-)
+from trainperf.fixes.torch_step._attention import Attention, Operand, Reading, Step, query_and_key
 from trainperf.fixes.torch_step._step import compute_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script

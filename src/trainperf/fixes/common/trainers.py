@@ -34,7 +34,7 @@ def setting_of(id_: str, data: Mapping[str, Any], evidence: Evidence) -> Setting
     if trainer is None:
         return None
     rows = GOVERNS.get(trainer.library, {}).get(id_, ())
-    return next((one for one in rows if one.suits(trainer, data)), None)
+    return next((setting for setting in rows if setting.suits(trainer, data)), None)
 
 
 def governed(finding: Finding, evidence: Evidence) -> Finding:
@@ -114,7 +114,7 @@ def write(script: Script, finding: Finding, rewrite: Rewrite) -> None:
     except CannotRewrite:
         if not held["own"]:
             raise
-        own = tuple(Site(**each) for each in held["own"])
+        own = tuple(Site(**place) for place in held["own"])
         rewrite(script, replace(finding, where=own))
 
 

@@ -396,7 +396,7 @@ class TorchFilePerItem(Fix):
             for node in calls
             if ast.unparse(node) == closes and isinstance(module.parent(node), ast.Expr)
         ]
-        functools, os = (script.module_name(site.file, one) for one in ("functools", "os"))
+        functools, os = (script.module_name(site.file, name) for name in ("functools", "os"))
         texts = [script.source(site.file).text_of(value) for value in given]
         kept = f"{opened}({', '.join([f'{os}.getpid()', *texts])})"
         if isinstance(parent, ast.withitem):

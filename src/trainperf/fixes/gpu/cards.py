@@ -99,7 +99,7 @@ class GpuThrottled(Fix):
                 slowed.append((clock / highest, gpu, shares))
         if not slowed:
             return None
-        speed, gpu, shares = min(slowed, key=lambda each: each[0])
+        speed, gpu, shares = min(slowed, key=lambda card: card[0])
         reason = max(shares, key=lambda name: (shares[name], name))
         reasons = ", ".join(f"{name} ({percent(shares[name])})" for name in sorted(shares))
         highest, set_to = gpu.max_sm_clock_mhz or 0, gpu.application_clock_mhz

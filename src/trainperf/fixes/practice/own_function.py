@@ -105,7 +105,8 @@ def _saving(evidence: Evidence) -> set[tuple[str, int]]:
     """Where checkpoints were seen to be written."""
     turn = evidence.outside_
     spent = turn.spent if isinstance(turn, Outside) else ()
-    return {(one.where.file, one.where.line) for one in spent if one.what == "saving" and one.where}
+    places = [part.where for part in spent if part.what == "saving"]
+    return {(place.file, place.line) for place in places if place is not None}
 
 
 def _loop(line: Line, evidence: Evidence) -> str:

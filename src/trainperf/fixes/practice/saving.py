@@ -167,8 +167,8 @@ def _check_unread(module: Module, call: ast.Call, text: str, moved: str = "") ->
 
 def _opened(module: Module, path: ast.expr) -> bool:
     """Whether what is saved to is no path but a file, or a buffer, as far as its name tells."""
-    made = [path, *(each.value for each in module.bindings(path) or ())]
-    return any(isinstance(each, ast.Call) and last_name(each.func) in OPEN for each in made)
+    made = [path, *(binding.value for binding in module.bindings(path) or ())]
+    return any(isinstance(value, ast.Call) and last_name(value.func) in OPEN for value in made)
 
 
 def _loaded_after(module: Module, call: ast.Call) -> bool:

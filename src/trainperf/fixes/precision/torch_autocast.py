@@ -116,13 +116,13 @@ class TorchAutocast(OfPass):
         """Put forward and loss under autocast; with float16 scale the loss as well."""
         data, (forward, *others) = finding.data, finding.where
         backward = others[0] if others else None
-        for each in (script.copy(), script):  # what cannot all be done is not begun
-            if data["scaler"] and _switch_on(each, forward):
+        for target in (script.copy(), script):  # what cannot all be done is not begun
+            if data["scaler"] and _switch_on(target, forward):
                 continue
-            put_autocast(each, forward, backward, data["device"], data["dtype"])
+            put_autocast(target, forward, backward, data["device"], data["dtype"])
             if data["scaler"]:
                 clip = others[1] if data["clip"] else None
-                put_scaler(each, others[0], others[-1], clip, data["scaler"])
+                put_scaler(target, others[0], others[-1], clip, data["scaler"])
 
 
 def _peak(evidence: Evidence) -> tuple[float, str] | None:

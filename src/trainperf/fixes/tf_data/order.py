@@ -179,7 +179,7 @@ class TfVectorisedMap(Fix):
         batch = _batch_behind(evidence.stages, stage)
         assert batch is not None
         name = function_name(stage, "function")
-        where = tuple(each.where for each in (stage, batch) if each.where)
+        where = tuple(call.where for call in (stage, batch) if call.where)
         every = if_measured(
             lambda: (
                 f" {calls:.0f} times a step, {ms(stage.seconds_per_step / calls)} each"

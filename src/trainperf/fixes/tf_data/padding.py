@@ -338,7 +338,7 @@ def _fit_of_arrays(script: Script, site: Site) -> Fit:
         ast.unparse(call.func),
         f"{ast.unparse(rows)}, {ast.unparse(targets)}",
         ast.unparse(size) if size is not None else KERAS_DEFAULT,
-        {str(each.arg): each.value for each in call.keywords if each.arg not in FIT},
+        {str(given.arg): given.value for given in call.keywords if given.arg not in FIT},
     )
 
 

@@ -135,6 +135,6 @@ def _windows(stage: Stage) -> int:
 
 def _form(call: ast.Call) -> dict[str | None, str]:
     """What the batches of a call are like: those of a validation set may be the same."""
-    given = {each.arg: each.value for each in call.keywords}
+    given = {passed.arg: passed.value for passed in call.keywords}
     given |= dict(zip(_PLACES, call.args, strict=False))
     return {name: ast.dump(node) for name, node in given.items() if name not in _DATA}

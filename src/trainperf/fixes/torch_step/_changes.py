@@ -337,5 +337,5 @@ def _check_own(scope: ast.AST, names: Collection[str]) -> None:
         if isinstance(node, ast.Global | ast.Nonlocal) and set(node.names) & set(names):
             raise CannotRewrite(f"a sum is {type(node).__name__.lower()}: it is read elsewhere")
         inner = node is not scope and isinstance(node, ast.FunctionDef | ast.Lambda)
-        if inner and any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node)):
+        if inner and any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(node)):
             raise CannotRewrite("a sum is read in a function of its own")

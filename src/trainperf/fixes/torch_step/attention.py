@@ -339,7 +339,7 @@ class TorchEagerAttention(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a model that was set to write its scores out, and was seen to take a softmax."""
         where, trace = evidence.torch.model.eager, evidence.torch.trace
-        if where is None or (trace and not any("softmax" in one.name for one in trace.operators)):
+        if where is None or (trace and not any("softmax" in op.name for op in trace.operators)):
             return None
         takes = if_measured(
             lambda: (
@@ -375,5 +375,5 @@ def _attending_s(evidence: Evidence) -> float:
     trace = evidence.torch.trace
     if trace is None:
         raise NotMeasured("what attention takes needs a trace")
-    attending = sum(one.seconds for one in trace.operators if one.name in OF_ATTENTION)
+    attending = sum(op.seconds for op in trace.operators if op.name in OF_ATTENTION)
     return compute_seconds(evidence) * attending / max(trace.operators_s, 1e-9)

@@ -248,7 +248,7 @@ def lookers(evidence: Evidence) -> list[Work]:
             seconds = max(seconds, cost.share * evidence.times.real)
         reads = sum(work.reads for work in several)
         found.append(Work(key[1], several[0].where, seconds, reads, SELDOM))
-    saves = [one.where for one in spent if one.what == "saving" and one.where is not None]
+    saves = [part.where for part in spent if part.what == "saving" and part.where is not None]
     told = {_key(where.file, where.function) for where in saves}  # by `torch_save_beside`
     for key, cost in costs.items():
         if key in told:

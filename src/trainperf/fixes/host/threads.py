@@ -9,10 +9,9 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, if_measured, ms
+from trainperf.fixes.common.words import at, if_measured, ms, recorded_site
 from trainperf.fixes.dataloader._loader import ranks
 from trainperf.fixes.host.limits import OFTEN, throttled_share
-from trainperf.fixes.ranks._exchange import recorded_site
 from trainperf.fixes.rows import Callee, SetArgument, SetVariable
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Site, is_taken

@@ -9,12 +9,11 @@ from collections import Counter
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.words import at, if_measured, ms, percent
+from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
 from trainperf.fixes.ranks._exchange import (
     exchange,
     exchange_said,
     price_without,
-    recorded_site,
     step_without_exchange,
 )
 from trainperf.fixes.rows import SetVariable

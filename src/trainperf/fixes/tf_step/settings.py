@@ -12,8 +12,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import PROBE_LEAST, PROBED, Cause, Saving, Unpriced
 from trainperf.fixes.common.step import at_most, resident_seconds, saved_by, step_may_matter
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, ms, probe_said
-from trainperf.fixes.ranks._exchange import recorded_site
+from trainperf.fixes.common.words import at, ms, probe_said, recorded_site
 from trainperf.fixes.rows import Callee, SetArgument
 from trainperf.model import (
     CallbackCost,

@@ -7,8 +7,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, percent, probe_said, worth
-from trainperf.fixes.ranks._exchange import recorded_site
+from trainperf.fixes.common.words import at, percent, probe_said, recorded_site, worth
 from trainperf.fixes.rows import Callee, SetArgument, SetFlag, SetVariable
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,

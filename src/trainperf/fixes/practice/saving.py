@@ -27,8 +27,6 @@ MOVES = ("os.replace", "os.rename", ".rename(", "shutil.", "symlink", ".replace(
 OPEN = ("open", "BytesIO", "NamedTemporaryFile", "TemporaryFile")
 """What makes a file, or a buffer, that is closed or read after what is saved to it."""
 
-SHARDS = "torch.distributed.checkpoint"
-
 
 class TorchSaveBeside(Fix):
     """Write checkpoints less often, or in a thread beside the training.
@@ -36,13 +34,11 @@ class TorchSaveBeside(Fix):
     Why slow: `torch.save`, or `torch.distributed.checkpoint.save`, packs and writes all weights
     and moments while the training waits.
     Changes: Both ways are tried. Every fifth checkpoint is written; or the state is copied in
-    memory, and a thread writes the copy (of shards, `async_save` does so): a file is whole a
+    memory, and a thread writes the copy (of shards, by hand, `async_save`): a file is whole a
     moment later, and a crash may lose the last one. The training is the same.
     When not:
     - Where memory has no room for another copy of the state.
     - Where the file is read or copied right after.
-    - `async_save` of several ranks needs a backend for the CPU:
-      `init_process_group("cpu:gloo,…")`.
     """
 
     equivalence = Equivalence.SEMANTICS
@@ -99,11 +95,7 @@ def _write_beside(script: Script, site: Site) -> None:
     source = script.source(site.file)
     call, (statement, block), module = source.call(site), source.statement(site), source.module
     alone = isinstance(statement, ast.Expr) and statement.value is call
-    its = module.name(call.func)
-    if its == f"{SHARDS}.save" and alone:
-        _write_shards_beside(script, site, call)
-        return
-    if its != "torch.save" or len(call.args) != 2 or call.keywords or not alone:
+    if module.name(call.func) != "torch.save" or len(call.args) != 2 or call.keywords or not alone:
         raise CannotRewrite("it is not saved by `torch.save(state, path)` alone")
     if _opened(module, call.args[1]):
         raise CannotRewrite("the file is opened and closed around it")
@@ -139,24 +131,6 @@ def _write_beside(script: Script, site: Site) -> None:
     script.insert_function(site.file, f"{head}{body}")
 
 
-def _write_shards_beside(script: Script, site: Site, call: ast.Call) -> None:
-    source = script.source(site.file)
-    _check_unread(source.module, call, source.text)
-    beside = script.free_name(site.file, "save_beside", "save_in_thread")
-    checkpoint = script.module_name(site.file, SHARDS, site)
-    futures = script.module_name(site.file, "concurrent.futures", site)
-    script.replace_call(script.site_of(site, call.func), beside)
-    script.insert_function(
-        site.file,
-        f"""def {beside}(*state, pending=[], **where):
-    if pending:
-        pending.pop().result()  # one at a time
-    pending.append({checkpoint}.async_save(*state, **where))
-    pending[0].add_done_callback({futures}.Future.result)  # tells of a failure
-""",
-    )
-
-
 def _check_unread(module: Module, call: ast.Call, text: str, moved: str = "") -> None:
     """Refuse where what `call` saves is read, or moved but by `moved`, maybe before it is whole."""
     if word := next((word for word in MOVES if text.count(word) > moved.count(word)), ""):
@@ -177,7 +151,7 @@ def _loaded_after(module: Module, call: ast.Call) -> bool:
     What stands in a loop with what saves comes after it in the next turn.
     """
     saves = _with_callers(module, [call])
-    loads = _with_callers(module, module.calls("torch.load", f"{SHARDS}.load")) - saves
+    loads = _with_callers(module, module.calls("torch.load")) - saves
     first = {
         module.function(node): min(loop.lineno for loop in (node, *module.loops(node)))
         for node in sorted(saves, key=lambda node: -node.lineno)

@@ -7,7 +7,7 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.common.step import step_seconds, threads_variable
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, if_measured, ms, recorded_site
 from trainperf.fixes.dataloader._loader import ranks
@@ -15,10 +15,6 @@ from trainperf.fixes.host.limits import OFTEN, throttled_share
 from trainperf.fixes.rows import Callee, SetArgument, SetVariable
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Site, is_taken
-
-OMP, INTRA_OP = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
-VARIABLE = {"torch": OMP, "tensorflow": INTRA_OP}
-"""The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
 
 LEAST_CORES = 4
 """Cores from which one thread leaves cores idle: of fewer, the data's making takes the rest."""
@@ -54,7 +50,7 @@ class OmpThreads(Fix):
         if not few and threads <= max(1.0, have):
             return None
         may = "1 core" if have == 1 else f"{have:g} cores"
-        variable = VARIABLE.get(evidence.framework.name, OMP)
+        variable = threads_variable(evidence)
         alone = is_taken(evidence.times.resident_)  # a step that may wait is not all operations
         saves = Saving(
             f"operations spread over {cores} threads without loss",
@@ -76,7 +72,7 @@ class OmpThreads(Fix):
             f"may use {may}{seen if _by_quota(evidence) else ''}."
             + if_measured(lambda: f" A step takes {ms(evidence.times.real)}."),
             saves=saves,
-            sure=alone and (cores >= LEAST_CORES or variable == INTRA_OP)
+            sure=alone and (cores >= LEAST_CORES or evidence.framework.name == "tensorflow")
             if few
             else threads >= max(2, FAR_ABOVE * have),
             advice=f"Set {variable} to {cores}.",

@@ -9,6 +9,7 @@ from collections import Counter
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.step import threads_variable
 from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
 from trainperf.fixes.ranks._exchange import (
     exchange,
@@ -129,9 +130,6 @@ def _ahead(parallel: Parallel, late: LateRank, real: float) -> float | None:
 
 # ------------------------------------------------------------------------------ threads
 
-VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
-"""The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
-
 
 class RanksThreads(Fix):
     """Give each rank as many threads as it has cores to itself.
@@ -161,7 +159,7 @@ class RanksThreads(Fix):
         if most == wanted or (most > wanted and not over):
             return None
         wasted = 1 - wanted / most if over else 1 - most / wanted
-        variable = VARIABLE.get(evidence.framework.name, "OMP_NUM_THREADS")
+        variable = threads_variable(evidence)
         each = f"{'' if min(threads) == most else 'up to '}{most} thread{'s' * (most > 1)} each"
         own = if_measured(
             lambda: f" The rank's own part of a step takes {ms(_computing(evidence))}."
@@ -180,7 +178,7 @@ class RanksThreads(Fix):
                 most=(lambda: _computing(evidence)) if over else None,  # as in `host/threads.py`
             ),
             advice=f"Set {variable} to the cores of each rank."
-            f"{overruled if variable == VARIABLE['torch'] else ''}",
+            f"{overruled if evidence.framework.name == 'torch' else ''}",
             snippet=f"export {variable}={wanted}",
             data={"variable": variable, "threads": wanted},
         )

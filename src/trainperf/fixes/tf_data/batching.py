@@ -13,8 +13,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import REAL_SHARE, cores
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.tf_data._generators import yields
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import put_in, yields
 from trainperf.fixes.tf_data.generator import (
     AHEAD_OF,
     IN_PARALLEL,

@@ -20,14 +20,14 @@ from trainperf.fixes.common.pipeline import (
 )
 from trainperf.fixes.common.repeating import MADE_ANEW
 from trainperf.fixes.common.words import if_measured, ms, size
-from trainperf.fixes.tf_data._generators import (
+from trainperf.fixes.tf_data._source import (
     GIVEN,
     YIELDS,
     generator_at,
     goes_through_maker,
+    mapped,
     with_called,
 )
-from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument

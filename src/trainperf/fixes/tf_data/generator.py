@@ -19,8 +19,7 @@ from trainperf.fixes.common.pipeline import (
     worker_said,
 )
 from trainperf.fixes.common.repeating import without_docstring
-from trainperf.fixes.tf_data._generators import YIELDS, generator_at, makes_items
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import YIELDS, generator_at, makes_items, put_in
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument

@@ -13,7 +13,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import resident_seconds
 from trainperf.fixes.common.words import if_measured, ms, percent
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred

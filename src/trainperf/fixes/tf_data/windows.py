@@ -15,7 +15,7 @@ from trainperf.fixes.common.pipeline import (
     takes,
     upper,
 )
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import put_in
 from trainperf.model import Evidence, Finding, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword, starred

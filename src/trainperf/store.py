@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -165,12 +166,17 @@ def write_whole(path: Path, data: bytes) -> None:
     if real.exists() and not real.is_file():  # /dev/stdout, a named pipe
         real.write_bytes(data)
         return
-    mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
+    there = real.stat() if real.exists() else None
+    mode = stat.S_IMODE(there.st_mode) if there else 0o600
     part = real.with_name(f".{real.name}.{secrets.token_hex(8)}.part")
     made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with open(made, "wb") as file:
             file.write(data)
+            if there is not None:
+                with suppress(OSError):  # of another user
+                    os.fchown(made, there.st_uid, there.st_gid)
+                os.fchmod(made, mode)
         os.replace(part, real)
     except BaseException:
         part.unlink(missing_ok=True)

@@ -59,4 +59,4 @@ def test_a_link_that_was_planted_for_a_part_of_a_list_is_not_followed(tmp_path: 
     kept.keep([Change(str(source), "train.py", b"x = 1\n", b"x = 1\n", b"x = 2\n")], ("a_fix",))
     assert victim.read_text() == "mine"
     assert not (tmp_path / "report.applied.json").is_symlink()
-    assert Kept.of(report, in_own_folder=False).fixes() == ("a_fix",)
+    assert Kept.of(report, in_own_folder=False).applied.fixes == ("a_fix",)

@@ -84,12 +84,6 @@ def test_the_files_as_they_were_are_kept_and_the_printed_command_brings_them_bac
     assert text(run) == FIXED
 
 
-def test_in_a_repository_the_command_that_shows_the_change_is_named(run):
-    (script(run).parent / ".git").mkdir()
-    lines = fixing.fix(run, (), dry=False).lines
-    assert f"to see the change: git -C '{script(run).parent}' diff" in lines
-
-
 def test_a_dry_run_writes_nothing_at_all(run):
     before = script(run).read_bytes()
     fixed = fixing.fix(run, (), dry=True)
@@ -105,14 +99,6 @@ def test_a_second_call_says_that_it_is_there_already(run):
         assert fixed.lines == (f"already in the source: {MAP}",)
         assert fixed.diff == ""
     assert text(run) == FIXED
-
-
-def test_a_patch_that_git_applied_is_seen_to_be_there(run):
-    diff = store.load(run).patch.diff.encode()
-    command = ["git", "-c", "core.autocrlf=false", "apply", "-"]
-    subprocess.run(command, input=diff, cwd=script(run).parent, check=True)
-    assert text(run) == FIXED
-    assert fixing.fix(run, (), dry=False).lines == (f"already in the source: {MAP}",)
 
 
 def test_fixes_are_written_one_after_another(run):
@@ -133,15 +119,6 @@ def test_a_fix_that_was_tried_in_vain_is_written_with_a_word_of_it(run):
     assert f"{INTERLEAVE} was not kept by the run: slower (0.9× as fast)" in lines
 
 
-def test_of_a_fix_with_variants_the_kept_one_is_told(run):
-    saved = store.load(run)
-    kept = Trial(INTERLEAVE, Outcome.KEPT, "", variant="2", kept=True, speedup=2.0)
-    other = Trial(INTERLEAVE, Outcome.SLOWER, "0.9× as fast", variant="4")
-    store.save(replace(saved, trials=(kept, other)), run)
-    lines = fixing.fix(run, (INTERLEAVE,), dry=False).lines
-    assert not [line for line in lines if "was not kept" in line]
-
-
 @pytest.fixture
 def apart(run):
     """The run, with the other fix hidden until it was tried, and measured apart."""
@@ -154,7 +131,7 @@ def apart(run):
         losses_differ=False,
         unit="samples",
         before_per_s=200.0,
-        ways=(Trial(INTERLEAVE, Outcome.CHANGES, "", 2.0, 1.9, 2.1, 12, 96, variant="batch=64"),),
+        ways=(Trial(INTERLEAVE, Outcome.CHANGES, ""),),
         patch=replace(saved.patch, diff="", findings=(INTERLEAVE,)),
     )
     others = tuple(one for one in saved.findings if one.id != INTERLEAVE)
@@ -167,11 +144,7 @@ def test_what_would_change_the_experiment_is_written_by_its_name_only(apart):
     assert text(apart) == FIXED
     lines = fixing.fix(apart, (INTERLEAVE,), dry=False).lines
     assert text(apart) == BOTH
-    assert (
-        f"{INTERLEAVE} (batch=64) changes the experiment: 200 → 400 (380 to 420) "
-        "samples/s, 2.0× (1.9 to 2.1)"
-    ) in lines
-    assert "Compare the accuracy." in lines
+    assert {f"{INTERLEAVE} changes the experiment", "Compare the accuracy."} <= set(lines)
 
 
 def test_its_files_are_known_though_the_patch_does_not_touch_them(apart):
@@ -190,12 +163,6 @@ def test_a_changed_file_is_refused_and_nothing_is_kept(run):
         fixing.fix(run, (), dry=False)
     assert error.value.hint
     assert list(run.parent.iterdir()) == [run]
-
-
-def test_a_file_that_is_gone_is_named(run):
-    script(run).unlink()
-    with pytest.raises(TrainperfError, match=r"train\.py cannot be read"):
-        fixing.fix(run, (), dry=False)
 
 
 IMPORTING = """\
@@ -222,23 +189,6 @@ def test_modules_that_are_looked_for_and_not_there_are_no_hindrance(tmp_path):
     store.save(replace(saved, created="2999-01-01T00:00:00+00:00"), report)
     fixing.fix(report, ("batch_size",), dry=False)
     assert "batch_size=2 * args.batch_size" in file.read_text()
-
-
-def test_a_file_without_a_hash_is_refused_if_it_is_newer_than_the_run(run):
-    with pytest.raises(TrainperfError, match="was changed"):
-        fixing.fix(_without_patch(run, "2001-01-01T00:00:00+00:00"), (MAP,), dry=False)
-    with pytest.raises(TrainperfError, match="was changed"):
-        fixing.fix(_without_patch(run, "some day"), (MAP,), dry=False)
-    fixing.fix(_without_patch(run, "2999-01-01T00:00:00+00:00"), (MAP,), dry=False)
-    assert text(run) == FIXED
-    assert fixing.fix(run, (MAP,), dry=False).diff == ""
-
-
-def _without_patch(run, created):
-    saved = store.load(run)
-    empty = replace(saved.patch, diff="", findings=(), files=())
-    store.save(replace(saved, patch=empty, created=created), run)
-    return run
 
 
 def test_a_file_replaced_by_a_link_to_its_like_stays_a_link(run):
@@ -288,13 +238,8 @@ def test_a_run_without_edits_says_so(run):
     why = replace(saved.patch, diff="", findings=())
     store.save(replace(saved, patch=why), run)
     assert "changes the experiment" in fixing.fix(run, (), dry=False).lines[0]
-
-
-def test_where_all_was_tried_in_vain_that_is_said(run):
-    saved = store.load(run)
-    empty = replace(saved.patch, diff="", findings=(), files=(), skipped=())
     trials = (Trial(MAP, Outcome.NO_EFFECT, ""), Trial(INTERLEAVE, Outcome.NOT_TRIED, ""))
-    store.save(replace(saved, patch=empty, trials=trials), run)
+    store.save(replace(saved, patch=replace(why, skipped=()), trials=trials), run)
     said = fixing.fix(run, (), dry=False).lines
     assert said == ("nothing to write: of 1 change tried none was kept",)
 

@@ -146,9 +146,9 @@ def test_fixes_that_do_not_go_together_say_why(run):
 def test_all_trials_start_from_the_same_bytes_even_if_the_file_changes_meanwhile(run, tmp_path):
     findings = (append("one", ".a()"), append("two", ".b()", BATCH))
     edits = Edits(run.cwd, FIXES)
-    edits.together(findings, ("one",))
+    edits.write(findings, ("one",))
     (tmp_path / "train.py").write_text("changed meanwhile\n")
-    written = edits.together(findings, ("two",))
+    written = edits.write(findings, ("two",))
     ((_, text),) = written.contents.items()
     assert text.decode() == PLAIN.replace("batch(8)", "batch(8).b()")
 

@@ -50,7 +50,7 @@ def answer(first: Diagnosis, possible: tuple[Finding, ...], run: Run) -> dict[st
 def _finding(run: Run, finding: Finding) -> dict[str, Any]:
     """A finding, with its edit alone, or why there is none."""
     root = patch_root(run, (finding,))
-    patch = Edits(root, by_id()).write((finding,), allow_semantic=True).patch
+    patch = Edits(root, by_id()).write((finding,), only=(finding.id,) * finding.rewritable).patch
     return {
         "id": finding.id,
         "bound": _rounded(finding.bound),

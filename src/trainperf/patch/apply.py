@@ -7,13 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trainperf.errors import CannotRewrite, TrainperfError
+from trainperf.errors import TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
 from trainperf.patch.patch import ALREADY, Edits, Written, hash_of
 from trainperf.recording.cells import is_configuration, is_notebook
-from trainperf.rewrite.configuration import decoded
-from trainperf.rewrite.diff import reverted, shown, unified
+from trainperf.rewrite.diff import shown, unified
 from trainperf.rewrite.script import Reader
 from trainperf.source.notebooks.notebook import Notebook
 from trainperf.source.text import Source
@@ -80,93 +79,38 @@ class Plan:
 def plan(diagnosis: Diagnosis, only: Iterable[str], fixes: Mapping[str, Fix], disk: Disk) -> Plan:
     """Return what is to be written to have the fixes of a saved diagnosis in the source.
 
-    They are those named by `only`, else those of its patch. What is in the source
-    already, all of the patch or what an earlier call wrote, stays there. Raises
-    `TrainperfError` where a fix cannot be written, or where a file is not what it was
-    in the run: then nothing at all is to be written.
+    They are those named by `only`, else those of its patch. What an earlier call wrote stays
+    there. Raises `TrainperfError` where a fix cannot be written, or where a file is neither what
+    it was in the run nor what an earlier call made of it: then nothing at all is to be written.
     """
-    asked = chosen(diagnosis, tuple(only))
-    root = diagnosis.patch.root if diagnosis.patch else ""
-    if not asked:
-        return Plan(root)
-    if not root:
-        raise TrainperfError(
-            "this diagnosis does not say which folder its patch is for", hint="diagnose again"
-        )
-    patched = diagnosis.patch.findings if diagnosis.patch else ()
-    changed: dict[str, str] = {}
-    for there in dict.fromkeys(((), disk.applied, patched)):
-        found = _attempt(diagnosis, fixes, disk, asked, there)
-        if isinstance(found, Plan):
-            return found
-        changed = changed or found
-    raise TrainperfError(
-        f"{', '.join(f'{name} {what}' for name, what in changed.items())}: nothing was written",
-        hint="diagnose the script as it is now, or bring back what was run",
-    )
-
-
-def chosen(diagnosis: Diagnosis, only: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the ids of the fixes to write; raises `TrainperfError` for one that has no edit."""
-    every = _every(diagnosis)
-    if not only:
-        return diagnosis.patch.findings if diagnosis.patch else ()
-    for id_ in (ids := tuple(dict.fromkeys(name.replace("-", "_") for name in only))):
-        if id_ not in every:
-            near = difflib.get_close_matches(id_, every)
-            there = ", ".join(near or every)
-            raise TrainperfError(
-                f"this run has no finding {id_}",
-                hint=f"it has {there}" if there else "it has no findings at all",
-            )
-        if not every[id_].rewritable:
-            raise TrainperfError(
-                f"{id_} has no edit that trainperf can write",
-                hint=f"trainperf explain {id_} says what to do",
-            )
-    return ids
-
-
-def _every(diagnosis: Diagnosis) -> dict[str, Finding]:
-    apart = (each.finding for each in diagnosis.experiment_changes)
-    return {each.id: each for each in (*diagnosis.findings, *diagnosis.practices, *apart)}
-
-
-CHANGED = "was changed since the run"
-
-
-def _attempt(
-    diagnosis: Diagnosis,
-    fixes: Mapping[str, Fix],
-    disk: Disk,
-    asked: tuple[str, ...],
-    there: tuple[str, ...],
-) -> Plan | dict[str, str]:
-    """Plan fixes on top of those that are taken to be in the source already.
-
-    Or return the files that hold something else, and what is the matter.
-    """
-    patch, findings = diagnosis.patch, _every(diagnosis)
-    assert patch is not None
+    patch, findings = diagnosis.patch, every_finding(diagnosis)
+    asked = _asked(diagnosis, findings, tuple(only))
+    if patch is None or not asked:
+        return Plan(patch.root if patch else "")
     files = _Originals(diagnosis, patch, disk)
     edits = Edits(patch.root, fixes, files)
 
     def written(*ids: str) -> Written:
-        return edits.together(tuple(findings.values()), ids)
+        return edits.write(tuple(findings.values()), ids)
 
     order = dict.fromkeys((*patch.findings, *findings))  # so that its bytes come out again
-    ids = tuple(id_ for id_ in order if id_ in (*asked, *there))
-    after, before = written(*ids), written(*there)
-    wrong = files.changed(before.contents)
-    if wrong:
-        return wrong
+    for there in ((), disk.applied):
+        ids = tuple(id_ for id_ in order if id_ in (*asked, *there))
+        after, before = written(*ids), written(*there)
+        if not (wrong := files.wrong(before.contents)):
+            break
+    else:
+        raise TrainperfError(
+            f"{', '.join(f'{name} {what}' for name, what in wrong.items())}: nothing was written",
+            hint="diagnose the script as it is now, or bring back what was run",
+        )
     for skipped in after.patch.skipped:
         if skipped.what in asked and skipped.reason != ALREADY:
             raise TrainperfError(
                 f"{skipped.what} cannot be written: {skipped.reason}",
                 hint="choose other fixes with --only; nothing was written",
             )
-    same = _edits(after.patch.shown) == _edits(patch.shown)
+    same = _edits(after.patch.diff) == _edits(patch.diff)
     if after.patch.findings == patch.findings and not same:
         raise TrainperfError(
             "this trainperf writes the edits in another way than the one that tried them "
@@ -185,26 +129,57 @@ def _attempt(
     )
 
 
+def _asked(
+    diagnosis: Diagnosis, findings: Mapping[str, Finding], only: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the ids of the fixes to write; raises `TrainperfError` for one that has no edit."""
+    if not only:
+        return diagnosis.patch.findings if diagnosis.patch else ()
+    for id_ in (ids := tuple(dict.fromkeys(name.replace("-", "_") for name in only))):
+        if id_ not in findings:
+            there = ", ".join(difflib.get_close_matches(id_, findings) or findings)
+            raise TrainperfError(
+                f"this run has no finding {id_}",
+                hint=f"it has {there}" if there else "it has no findings at all",
+            )
+        if not findings[id_].rewritable:
+            raise TrainperfError(
+                f"{id_} has no edit that trainperf can write",
+                hint=f"trainperf explain {id_} says what to do",
+            )
+    return ids
+
+
+def every_finding(diagnosis: Diagnosis) -> dict[str, Finding]:
+    """Return the findings of a run by their ids, those of the experiment among them."""
+    apart = (change.finding for change in diagnosis.experiment_changes)
+    every = (*diagnosis.findings, *diagnosis.practices, *apart)
+    return {finding.id: finding for finding in every}
+
+
 def _edits(diff: str) -> list[str]:
     """Return a diff without the names of files, which may have become symbolic links."""
     return [line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))]
 
 
+CHANGED = "was changed since the run"
+
+
 class _Originals:
-    """Reads files as they were in the run, whatever of the patch is in them now.
+    """Reads files as they were in the run, whatever an earlier call has made of them.
 
     A file that is part of no patch, and that no finding names, need not be there: where a name
     comes from is looked for in files that may be.
     """
 
     def __init__(self, diagnosis: Diagnosis, patch: Patch, disk: Disk) -> None:
-        self._patch, self._disk = patch, disk
-        patches = (patch, *(each.patch for each in diagnosis.experiment_changes))
-        self._hashes = {each.path: each.sha256 for one in patches for each in one.files}
-        named = {site.file for each in _every(diagnosis).values() for site in each.where}
+        self._root, self._disk = patch.root, disk
+        patches = (patch, *(change.patch for change in diagnosis.experiment_changes))
+        self._hashes = {file.path: file.sha256 for patch in patches for file in patch.files}
+        named = {site.file for one in every_finding(diagnosis).values() for site in one.where}
         self._wanted = named | set(self._hashes)
         self._now: dict[str, bytes] = {}
-        self._found: dict[str, bytes] = {}
+        self._original: dict[str, bytes] = {}
         self._wrong: dict[str, str] = {}
 
     def __call__(self, path: str) -> bytes:
@@ -216,18 +191,18 @@ class _Originals:
                 if path in self._wanted:
                     self._wrong[self._name(path)] = f"cannot be read ({error.strerror})"
                 raise
-            original = self._original(path, now)
+            original = self._found(path, now)
             if original is None:
                 self._wrong[self._name(path)] = CHANGED
-            self._now[path], self._found[path] = now, now if original is None else original
-        return self._found[path]
+            self._now[path], self._original[path] = now, now if original is None else original
+        return self._original[path]
 
-    def changed(self, expected: Mapping[str, bytes]) -> dict[str, str]:
+    def wrong(self, expected: Mapping[str, bytes]) -> dict[str, str]:
         """Say by name which file is gone, or holds neither its original nor what is `expected`."""
         others = {
             self._name(path): CHANGED
             for path, now in self._now.items()
-            if now != expected.get(path, self._found[path])
+            if now != expected.get(path, self._original[path])
         }
         return {**self._wrong, **others}
 
@@ -235,33 +210,20 @@ class _Originals:
         """Yield what is to be written so that files hold these bytes."""
         for path, data in sorted(contents.items()):
             if data != self._now[path]:
-                yield Change(path, self._name(path), self._found[path], self._now[path], data)
+                yield Change(path, self._name(path), self._original[path], self._now[path], data)
 
     def _name(self, path: str) -> str:
-        return os.path.relpath(os.path.realpath(path), self._patch.root).replace(os.sep, "/")
+        return os.path.relpath(os.path.realpath(path), self._root).replace(os.sep, "/")
 
-    def _original(self, path: str, now: bytes) -> bytes | None:
-        name, wanted = self._name(path), self._hashes.get(path)
-        kept = self._disk.kept.get(path)
+    def _found(self, path: str, now: bytes) -> bytes | None:
+        kept, wanted = self._disk.kept.get(path), self._hashes.get(path)
         if wanted is None:
             return now if kept is None and self._disk.untouched(path) else kept
         try:
-            if kept is not None and is_notebook(name):  # it may have been run since: its outputs
+            if kept is not None and is_notebook(path):  # it may have been run since: its outputs
                 kept = Notebook(now).with_text(Notebook(kept).text)
-            before = (now, kept, _without(self._patch.diff, name, now))
-            return next((each for each in before if each and hash_of(path, each) == wanted), None)
+            return next(
+                (data for data in (now, kept) if data and hash_of(path, data) == wanted), None
+            )
         except ValueError:  # no notebook any more, or one with other cells
             return None
-
-
-def _without(diff: str, name: str, data: bytes) -> bytes | None:
-    """Return the bytes of a file before `diff`; None if it does not hold what that makes."""
-    try:
-        if is_configuration(name) or is_notebook(name):
-            there = reverted(diff, name, decoded(name, data))
-            return None if there is None else there.encode()
-        source = Source(name, data)
-        text = reverted(diff, name, source.mark + source.text)
-        return None if text is None else source.encode(text.removeprefix(source.mark))
-    except CannotRewrite:
-        return None

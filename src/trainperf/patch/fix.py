@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import shlex
 import shutil
-import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,12 +16,11 @@ import msgspec
 from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Equivalence, ExperimentChange, Outcome
+from trainperf.model import Diagnosis, Equivalence, Outcome
 from trainperf.model import by_fix as trials_of
 from trainperf.model.words import count
-from trainperf.patch.apply import Change, Disk, Plan, plan
+from trainperf.patch.apply import Change, Disk, Plan, every_finding, plan
 from trainperf.report.plain import one_line
-from trainperf.report.sections.experiment import CHANGED, rates
 from trainperf.rewrite.script import default_reader
 
 
@@ -37,12 +34,12 @@ class _List:
 class Kept:
     """Copies of files, in a folder that has them under their names in the patch.
 
-    `list_file` says which fixes were written, and of which files the copies are.
+    `list_file` says which fixes were written (`applied`), and of which files the copies are.
     """
 
     folder: Path
     list_file: Path
-    _list: _List
+    applied: _List
 
     @classmethod
     def of(cls, report: Path, in_own_folder: bool) -> Kept:
@@ -56,26 +53,17 @@ class Kept:
             found = _List()
         return cls(here / f"{start}before", list_file, found)
 
-    def fixes(self) -> tuple[str, ...]:
-        """Return the ids of the fixes that were written so far."""
-        return self._list.fixes
-
     def originals(self) -> dict[str, bytes]:
         """Return the bytes of the files as they were, by absolute path."""
-        found = {}
-        for path, name in self._list.files.items():
-            try:
-                found[path] = (self.folder / name).read_bytes()
-            except OSError:
-                continue
-        return found
+        copies = {path: self.folder / name for path, name in self.applied.files.items()}
+        return {path: copy.read_bytes() for path, copy in copies.items() if copy.is_file()}
 
     def keep(self, changes: Iterable[Change], fixes: tuple[str, ...]) -> None:
         """Copy the files that are about to be changed, with their modes and times.
 
         Raises `TrainperfError` where that cannot be done.
         """
-        files = dict(self._list.files)
+        files = dict(self.applied.files)
         try:
             for change in changes:
                 copy = self.folder / change.name
@@ -111,44 +99,39 @@ def fix(report: Path, only: tuple[str, ...], dry: bool) -> Fixed:
     """
     diagnosis = store.load(report)
     kept = Kept.of(report, report.name == store.DIAGNOSIS_FILE)
-    disk = Disk(default_reader, _untouched(diagnosis), kept.originals(), kept.fixes())
+    disk = Disk(default_reader, _untouched(diagnosis), kept.originals(), kept.applied.fixes)
     made = plan(diagnosis, only, by_id(), disk)
-    if not made.fixes:
-        return _told("", [_nothing(diagnosis)])
-    lines = [*_beside_source(diagnosis, made), *_doubts(diagnosis, made)]
-    if not made.changes:
-        if made.in_source or not (made.environment or made.arguments):
-            lines = [f"already in the source: {', '.join(made.fixes)}", *lines]
-        return _told("", lines)
     diff = made.diff()
-    if not dry:
+    lines = [*_beside_source(diagnosis, made), *_doubts(diagnosis, made)]
+    if not made.fixes:
+        lines = [_nothing(diagnosis)]
+    elif not made.changes and (made.in_source or not (made.environment or made.arguments)):
+        lines = [f"already in the source: {', '.join(made.fixes)}", *lines]
+    elif made.changes and not dry:
         kept.keep(made.changes, made.all_fixes)
         replace_all(
-            {each.path: each.before for each in made.changes},
-            {each.path: each.after for each in made.changes},
+            {change.path: change.before for change in made.changes},
+            {change.path: change.after for change in made.changes},
         )
-        lines = [*_written(made), *lines, *_undo(made, kept)]
-    return _told(diff, lines)
-
-
-def _told(diff: str, lines: list[str]) -> Fixed:
-    return Fixed(diff, tuple(one_line(each) for each in lines))
+        undo = f"cp -a {shlex.quote(str(kept.folder))}/. {shlex.quote(made.root)}/"
+        lines = [*_written(made), *lines, f"to undo it: {undo}"]
+    return Fixed(diff, tuple(map(one_line, lines)))
 
 
 def _nothing(diagnosis: Diagnosis) -> str:
     skipped = diagnosis.patch.skipped if diagnosis.patch else ()
-    if not skipped:
-        tried = sum(each.outcome is not Outcome.NOT_TRIED for each in diagnosis.trials)
-        if tried:
-            return f"nothing to write: of {count(tried, 'change')} tried none was kept"
-        return "nothing to write: no fix of this run is an edit"
-    return "nothing to write: " + "; ".join(f"{each.what}: {each.reason}" for each in skipped)
+    tried = sum(trial.outcome is not Outcome.NOT_TRIED for trial in diagnosis.trials)
+    if skipped:
+        why = "; ".join(f"{edit.what}: {edit.reason}" for edit in skipped)
+    else:
+        why = f"of {count(tried, 'change')} tried none was kept" * bool(tried)
+    return f"nothing to write: {why or 'no fix of this run is an edit'}"
 
 
 def _written(made: Plan) -> Iterator[str]:
     for change in made.changes:
         edits = sum(line.startswith("@@ ") for line in change.diff().split("\n"))
-        yield f"{change.name}: {edits} {'edit' if edits == 1 else 'edits'}"
+        yield f"{change.name}: {count(edits, 'edit')}"
     yield f"fixes: {', '.join(made.fixes)}"
 
 
@@ -163,34 +146,16 @@ def _beside_source(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
 
 def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
     """Say what speaks against a fix that was asked for by its name."""
-    found = {each.id: each for each in (*diagnosis.findings, *diagnosis.practices)}
-    trials = trials_of(diagnosis.trials)
-    apart = {each.finding.id: each for each in diagnosis.experiment_changes}
+    trials, findings = trials_of(diagnosis.trials), every_finding(diagnosis)
+    apart = {change.finding.id for change in diagnosis.experiment_changes}
     for id_ in made.fixes:
-        if id_ in apart:
-            yield _measured(apart[id_])
-            yield apart[id_].finding.advice
-            continue
-        if id_ in found and found[id_].equivalence is Equivalence.SEMANTICS:
+        if findings[id_].equivalence is Equivalence.SEMANTICS or id_ in apart:
             yield f"{id_} changes the experiment"
-        if id_ in trials and not trials[id_].kept:
+        if id_ in apart:
+            yield findings[id_].advice
+        elif id_ in trials and not trials[id_].kept:
             reason = f" ({trials[id_].reason})" if trials[id_].reason else ""
             yield f"{id_} was not kept by the run: {trials[id_].outcome}{reason}"
-
-
-def _measured(change: ExperimentChange) -> str:
-    (_, before, _), (name, after, figure), *_ = rates(change)
-    way = "" if name == CHANGED else f" ({name})"
-    what = "trained otherwise in the run" if change.losses_differ else "changes the experiment"
-    return f"{change.finding.id}{way} {what}: {before} → {after} {change.unit}/s, {figure}"
-
-
-def _undo(made: Plan, kept: Kept) -> Iterator[str]:
-    root = Path(made.root)
-    here = shlex.quote(made.root)
-    if any((folder / ".git").exists() for folder in (root, *root.parents)):
-        yield f"to see the change: git -C {here} diff"
-    yield f"to undo it: cp -a {shlex.quote(str(kept.folder))}/. {here}/"
 
 
 def _untouched(diagnosis: Diagnosis) -> Callable[[str], bool]:
@@ -204,92 +169,30 @@ def _untouched(diagnosis: Diagnosis) -> Callable[[str], bool]:
 
 
 def replace_all(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
-    """Put `after` in place of files that hold `before`.
+    """Put `after` in place of files that hold `before`, each as a whole, with its mode and owner.
 
-    Both are by path; symbolic links stay, what they lead to is replaced. Each file is
-    replaced at once by a new one, on disk by then, with its mode, owner and extended
-    attributes as far as permitted. Raises `TrainperfError` where one of them holds
-    something else or cannot be written; then, or if interrupted, all are as before.
+    Both are by path; symbolic links stay, what they lead to is replaced. Raises `TrainperfError`
+    where one of them holds something else or cannot be written; then, or if interrupted, all are
+    as before.
     """
-    real = {path: os.path.realpath(path) for path in after}
-    for path in after:
-        _check(path, real[path])
-    with _staged({real[path]: data for path, data in after.items()}) as new:
+    path, written = "", []
+    try:
         for path in after:
-            if _read(path) != before[path]:
+            if default_reader(path) != before[path]:
                 raise TrainperfError(
                     f"{path} was changed just now: nothing was written", hint="try again"
                 )
-        done: list[str] = []
-        try:
-            for target, temporary in new.items():
-                done.append(target)
-                os.replace(temporary, target)
-        except BaseException as error:
-            old = {each: before[path] for path, each in real.items() if each in done}
-            with _staged(old) as copies:
-                for target, temporary in copies.items():
-                    os.replace(temporary, target)
-            if isinstance(error, OSError):
-                raise _failure(done[-1], error) from error
+            if not os.stat(path).st_mode & 0o222 or not os.access(path, os.W_OK):
+                raise OSError(errno.EACCES, "it is read-only")
+        for path, data in after.items():
+            written.append(path)
+            store.write_whole(Path(path), data)
+    except BaseException as error:
+        for name in written:
+            store.write_whole(Path(name), before[name])
+        if not isinstance(error, OSError):
             raise
-
-
-def _check(path: str, real: str) -> None:
-    """Refuse what is not to be replaced."""
-    try:
-        found = os.stat(real)
-    except OSError as error:
-        raise _failure(path, error) from error
-    if not stat.S_ISREG(found.st_mode):
-        raise TrainperfError(f"{path} is no ordinary file", hint="nothing was written")
-    if not found.st_mode & 0o222 or not os.access(real, os.W_OK):
         raise TrainperfError(
-            f"{path} is read-only: nothing was written", hint="make it writable first"
-        )
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise _failure(path, error) from error
-
-
-@contextmanager
-def _staged(contents: Mapping[str, bytes]) -> Iterator[dict[str, str]]:
-    """Write new files beside those they are for; what is left of them goes in the end."""
-    temporary: dict[str, str] = {}
-    try:
-        for path, data in contents.items():
-            try:
-                number, temporary[path] = tempfile.mkstemp(".part", ".", os.path.dirname(path))
-                _write(number, data, like=path)
-            except OSError as error:
-                raise _failure(path, error) from error
-        yield temporary
-    finally:
-        for each in temporary.values():
-            with suppress(OSError):
-                os.unlink(each)
-
-
-def _write(number: int, data: bytes, like: str) -> None:
-    with open(number, "wb") as file:
-        found = os.stat(like)
-        file.write(data)
-        file.flush()
-        with suppress(OSError):
-            os.fchown(number, found.st_uid, found.st_gid)
-        with suppress(OSError):  # access lists among them
-            for name in os.listxattr(like):
-                os.setxattr(number, name, os.getxattr(like, name))
-        os.fchmod(number, stat.S_IMODE(found.st_mode))
-        os.fsync(number)
-
-
-def _failure(path: str, error: OSError) -> TrainperfError:
-    return TrainperfError(
-        f"{path} cannot be written: {error.strerror}; all files are as they were",
-        hint="see that its folder can be written to and has space",
-    )
+            f"{path} cannot be written: {error.strerror}; all files are as they were",
+            hint="see that its folder can be written to and has space",
+        ) from error

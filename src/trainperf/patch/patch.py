@@ -103,30 +103,28 @@ class Edits:
             raise made
         return made
 
-    def write(
-        self,
-        findings: Sequence[Finding],
-        only: Collection[str] | None = None,
-        allow_semantic: bool = False,
-    ) -> Written:
+    def write(self, findings: Sequence[Finding], only: Collection[str] | None = None) -> Written:
         """Write the edits of all rewritable findings, first come first served; never raises.
 
         A finding whose edit does not go together with those before it is skipped, as is
-        one that changes the experiment, unless `allow_semantic`. With `only`, just the
-        findings of these ids are written, in that order, and each that is not is named.
+        one that changes the experiment. With `only`, just the findings of these ids are written,
+        such as change the experiment as well, in that order.
         """
         edit, taken, skipped = self._none, list[Finding](), list[NotTaken]()
-        for id_, finding in _chosen(findings, only):
+        wanted = [finding for finding in findings if finding.rewritable]
+        if only is not None:
+            wanted = [one for id_ in dict.fromkeys(only) for one in findings if one.id == id_]
+        for finding in wanted:
             try:
-                if finding is None:
-                    raise CannotRewrite("there is no such finding")
-                if finding.equivalence is Equivalence.SEMANTICS and not allow_semantic:
+                if finding.equivalence is Equivalence.SEMANTICS and only is None:
                     raise CannotRewrite(SEMANTICS)
                 _check_together(finding, taken, self._fixes)
                 edit = self.of(finding, edit)
                 taken.append(finding)
             except CannotRewrite as error:
-                skipped.append(NotTaken(id_, _reason(error, finding)))
+                notebook = any(is_notebook(site.file) for site in finding.where)
+                reason = in_reason(error.reason) if notebook else error.reason
+                skipped.append(NotTaken(finding.id, reason))
         script, originals = edit.script, sorted(edit.script.originals().items())
         patch = Patch(
             diff=edit.diff,
@@ -140,10 +138,6 @@ class Edits:
         )
         return Written(patch, script.contents())
 
-    def together(self, findings: Sequence[Finding], ids: Collection[str]) -> Written:
-        """Write the edits of the fixes with these ids, also such as change the experiment."""
-        return self.write(findings, ids, allow_semantic=True)
-
     def lines(self, finding: Finding) -> str:
         """Return the lines that a finding's edit adds or changes, as they are afterwards.
 
@@ -155,11 +149,6 @@ class Edits:
             return _added_lines(self.of(finding).shown)
         except CannotRewrite:
             return ""
-
-
-def _reason(error: CannotRewrite, finding: Finding | None) -> str:
-    notebook = finding is not None and any(is_notebook(site.file) for site in finding.where)
-    return in_reason(error.reason) if notebook else error.reason
 
 
 def _check_together(finding: Finding, taken: Sequence[Finding], fixes: Mapping[str, Fix]) -> None:
@@ -231,19 +220,6 @@ def hash_of(path: str, data: bytes) -> str:
     Raises `ValueError` for what is no notebook.
     """
     return hashlib.sha256(as_run(path, data)).hexdigest()
-
-
-def _chosen(
-    findings: Sequence[Finding], only: Collection[str] | None
-) -> Iterator[tuple[str, Finding | None]]:
-    if only is None:
-        yield from ((each.id, each) for each in findings if each.rewritable)
-        return
-    for id_ in dict.fromkeys(only):
-        named = [each for each in findings if each.id == id_]
-        yield from ((id_, each) for each in named)
-        if not named:
-            yield id_, None
 
 
 def answered(

@@ -296,7 +296,7 @@ def _with_fixes(change: Change, run: Run, evidence: Evidence) -> Run:
         return default_reader(path) if data is None else data
 
     edits = Edits(patch_root(run, tuple(findings)), by_id(), text_of)
-    written = edits.together(findings, change.fixes)
+    written = edits.write(findings, change.fixes)
     for left in written.patch.skipped:
         raise TrainperfError(f"--fix {left.what}: {left.reason}", f"trainperf explain {left.what}")
     return replace(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 
 from trainperf.errors import CannotRewrite
 from trainperf.source.text import Source
@@ -77,57 +76,18 @@ def _header(path: str) -> str:
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
-def reverted(diff: str, path: str, after: str) -> str | None:
-    """Return the text of a file before `diff`, given the text after it.
-
-    `path` is as in `unified`. None where the file does not stand in the diff, or where
-    the text is not what the diff leads to.
-    """
-    lines, result, position = _lines(after), [], 0
-    for _, start, body in _hunks(diff, path):
-        old, new = ([one[1:] for one in body if one[0] in kinds] for kinds in ("- ", "+ "))
-        if lines[start : start + len(new)] != new:
-            return None
-        result += [*lines[position:start], *old]
-        position = start + len(new)
-    return "".join([*result, *lines[position:]]) if position or result else None
-
-
 def changed_lines(diff: str, path: str) -> frozenset[int]:
-    """The lines of a file that a diff changes or takes away, by their numbers before it."""
-    return frozenset(
-        line
-        for first, _, body in _hunks(diff, path)
-        for line, each in enumerate((one for one in body if one[0] in "- "), first)
-        if each[0] == "-"
-    )
+    """The lines of a file that a diff changes or takes away, by their numbers before it.
 
-
-def _hunks(diff: str, path: str) -> Iterator[tuple[int, int, list[str]]]:
-    """Give the first old line of each hunk of a file, where it starts in the new text, its lines.
-
-    Old lines are counted from 1; the new text is a list of lines.
+    `path` is as in `unified`.
     """
-    lines, index, wanted = _lines(diff), 0, False
-    while index < len(lines):
-        line, index = lines[index], index + 1
-        if line.startswith("+++ "):
-            wanted = line == f"+++ {_header('b/' + path)}\n"
-        ranges = _RANGES.match(line)
-        if ranges is None:
-            continue
-        missing = {"-": int(ranges[2] or 1), "+": int(ranges[4] or 1)}
-        body: list[str] = []
-        while index < len(lines):
-            line = lines[index]
-            if line[0] == "\\" and body:
-                body[-1] = body[-1].removesuffix("\n")  # the file ends without one
-            elif line[0] in " -+" and any(missing.values()):
-                body.append(line)
-                for side in "-+" if line[0] == " " else line[0]:
-                    missing[side] -= 1
-            else:
-                break
-            index += 1
-        if wanted:
-            yield int(ranges[1]), int(ranges[3]) - (ranges[4] != "0"), body
+    found, line, left, wanted = set[int](), 0, 0, False
+    for text in _lines(diff):
+        if not left and text.startswith("+++ "):
+            wanted = text == f"+++ {_header('b/' + path)}\n"
+        elif not left and (ranges := _RANGES.match(text)):
+            line, left = int(ranges[1]), int(ranges[2] or 1)
+        elif left and text[0] in " -":
+            found |= {line} if wanted and text[0] == "-" else set()
+            line, left = line + 1, left - 1
+    return frozenset(found)

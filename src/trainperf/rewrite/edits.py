@@ -29,17 +29,12 @@ _ZERO_WIDTH, _REGION = 1, 9  # regions that start where insertions meet
 
 @dataclass(frozen=True)
 class Insert:
-    """Text put in at an offset; `span` is the expression or line that it belongs to.
-
-    `past` is a comment that starts at the offset and that a new line goes behind, so
-    that it stays with the code it stands behind.
-    """
+    """Text put in at an offset; `span` is the expression or line that it belongs to."""
 
     at: int
     text: str
     rank: Rank
     span: Span
-    past: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -129,11 +124,6 @@ class _Renderer:
                     pieces.append(self._content(event))
                     position = event.span[1]
                 continue
-            if event.past and position < event.past[1]:
-                region = next((one for one in inner if one.span == event.past), None)
-                past = self.text[slice(*event.past)]
-                pieces.append(self._content(region) if region else past)
-                position = event.past[1]
             pieces.append(event.text)
         pieces.append(self.text[position : span[1]])
         return "".join(pieces)

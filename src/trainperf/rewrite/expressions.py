@@ -30,9 +30,8 @@ def _appended(source: Source, node: ast.expr, text: str) -> list[Edit]:
             Insert(span[0], "(", Rank.BEFORE_EXPRESSION, span),
             Insert(span[1], f"){text}", Rank.AFTER_EXPRESSION, span),
         ]
-    line = _chain_line(source, node)
-    comment = source.comment_after(span[1]) if line else None
-    return [Insert(span[1], line + text, Rank.AFTER_EXPRESSION, span, past=comment)]
+    text = _chain_line(source, node) + text
+    return [Insert(span[1], text, Rank.AFTER_EXPRESSION, span)]
 
 
 def _chain_line(source: Source, node: ast.expr) -> str:

@@ -13,10 +13,6 @@ from trainperf.source.text import Function, Source
 PREFERRED = {"tensorflow": "tf", "numpy": "np"}
 """The name a module is imported under where a file does not import it yet."""
 
-SAME = {"tensorflow": ("tensorflow.compat.v2",)}
-"""Modules that serve as well. Not `compat.v1`: its `data` and `function` differ."""
-
-
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler,
           ast.MatchAs, ast.MatchStar)  # fmt: skip
 
@@ -65,7 +61,7 @@ def name_of(module: str, nodes: Iterable[ast.Import | ast.ImportFrom]) -> str | 
     """Return the name under which `nodes` bind `module`."""
     for node in nodes:
         for dotted, name, _ in bound(node):
-            if dotted == module or (dotted in SAME.get(module, ()) and name != dotted):
+            if dotted == module:
                 return name
             if name == dotted and dotted.startswith(module + "."):
                 return module  # `import tensorflow.keras` binds tensorflow as well
@@ -108,7 +104,7 @@ def _other_bindings(tree: ast.Module, module: str) -> set[str]:
 def _is(dotted: str, name: str, module: str) -> bool:
     if name == dotted and name.partition(".")[0] == module.partition(".")[0]:
         return True  # `import tensorflow.keras` binds tensorflow
-    return dotted == module or dotted in SAME.get(module, ())
+    return dotted == module
 
 
 def reached(source: Source, module: str, line: int | None) -> tuple[str, str]:

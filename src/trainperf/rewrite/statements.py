@@ -17,13 +17,6 @@ from trainperf.source.text import Function, Place, Source, Span
 GAP = 2
 """Empty lines around a function at the top of a module."""
 
-_COMPOUND = (
-    ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.ClassDef,
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith,
-)  # fmt: skip
-_INNERMOST = ("staticmethod", "classmethod", "property", "setter", "getter", "deleter")
-"""Decorators that return no plain function: others go beneath them."""
-
 # ------------------------------------------------------------------------ where lines are
 
 
@@ -97,28 +90,11 @@ def _indented(source: Source, place: int, statement: str) -> list[str]:
     return [f"{indent}{each}" if each.strip() else "" for each in statement.strip("\n").split("\n")]
 
 
-def _shares(source: Source, node: ast.stmt, statement: str) -> bool:
-    """Whether `statement` may stand on the line that a simple one shares with others."""
-    start, end = source.span(node)
-    if isinstance(node, _COMPOUND) or (source.indent(start) is not None and source.ends_line(end)):
-        return False
-    return _is_simple(statement)
-
-
-def _is_simple(statement: str) -> bool:
-    """Whether a statement may stand on a line with others."""
-    tree = ast.parse(statement.strip()).body
-    return len(tree) == 1 and not isinstance(tree[0], _COMPOUND) and "\n" not in statement.strip()
-
-
 # ------------------------------------------------------------------------- what goes there
 
 
 def before(source: Source, node: ast.stmt, statement: str) -> Insert:
-    """Put a statement on the lines before another, as far indented; within a line, before `;`."""
-    at = source.start(node)
-    if source.indent(at) is None and _is_simple(statement) and not isinstance(node, _COMPOUND):
-        return Insert(at, f"{statement.strip()}; ", Rank.BEFORE_STATEMENT, (at, at))
+    """Put a statement on the lines before another, as far indented."""
     place = first_line(source, node)
     text = "".join(each + source.newline for each in _indented(source, place, statement))
     return Insert(place, text, Rank.BEFORE_STATEMENT, (place, place))
@@ -162,26 +138,19 @@ def _removals(source: Source, places: Sequence[Place]) -> list[Edit]:
 
 
 def _decoration(source: Source, function: Function, text: str) -> list[Edit]:
-    """Put `@text` above a function: outermost, but beneath `staticmethod` and its like.
+    """Put `@text` above a function and its decorators; nothing where it is decorated so already.
 
-    Nothing where it is decorated so already, whatever its arguments. Raises
-    `CannotRewrite` if it is and other arguments are wanted.
+    Raises `CannotRewrite` if it is and other arguments are wanted.
     """
     if "\n" in text:
         raise CannotRewrite(f"not a decorator: {text!r}")
     wanted = ast.parse(text, mode="eval").body
-    index = 0
-    for position, node in enumerate(function.decorator_list):
+    for node in function.decorator_list:
         if _callee(node) == _callee(wanted):
             if isinstance(wanted, ast.Call) and ast.dump(node) != ast.dump(wanted):
                 raise CannotRewrite(f"{function.name} is decorated with {source.text_of(node)}")
             return []
-        if _callee(node).rpartition(".")[2] in _INNERMOST:
-            index = position + 1
-    heads = [node.lineno for node in function.decorator_list] + [function.lineno]
-    place = source.line_start(source.offset(heads[index], 0))
-    if index and place < source.next_line(source.span(function.decorator_list[index - 1])[1]):
-        raise CannotRewrite(f"the decorators of {function.name} share a line")
+    place = source.line_start(source.start(function))
     text = f"{source.indent(source.span(function)[0])}@{text}{source.newline}"
     return [Insert(place, text, Rank.DECORATOR, (place, place))]
 
@@ -270,9 +239,7 @@ class StatementEdits(Editing):
         if start >= len(function.body):
             raise CannotRewrite(f"nothing follows in {function.name}")
         insert = before(file.source, function.body[start], statement)
-        place = insert.at
-        if file.source.line_start(place) == place:
-            place = with_comments(file.source, place)
+        place = with_comments(file.source, insert.at)
         self._edit(file, [Insert(place, insert.text, insert.rank, (place, place))])
 
     def remove_statement(self, site: Site) -> None:
@@ -295,10 +262,8 @@ class StatementEdits(Editing):
         names_imported(statement)  # refuses what is no statement
         file = self._file(site.file)
         source, (node, _) = file.source, file.source.statement(site)
-        text = statement.strip()
-        if not _shares(source, node, statement):
-            place = lines_of(source, node)[0]
-            text = source.newline.join(_indented(source, place, statement)).lstrip()
+        place = lines_of(source, node)[0]
+        text = source.newline.join(_indented(source, place, statement)).lstrip()
         self._edit(file, [Replace(source.span(node), text)])
 
     def insert_before(self, site: Site, statement: str) -> None:
@@ -310,7 +275,7 @@ class StatementEdits(Editing):
     def insert_after(self, site: Site, statement: str) -> None:
         """Put `statement` after the statement around `site` and all it holds, as far indented.
 
-        Raises `CannotRewrite` after `return` and its like, and within a line.
+        Raises `CannotRewrite` after `return` and its like, and where it shares its line.
         """
         names_imported(statement)  # refuses what is no statement
         file = self._file(site.file)
@@ -318,10 +283,6 @@ class StatementEdits(Editing):
         end = source.span(node)[1]
         if isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
             raise CannotRewrite(f"nothing runs after {source.name}:{node.lineno}")
-        if _shares(source, node, statement):
-            text = f"; {statement.strip()}"
-            self._edit(file, [Insert(end, text, Rank.AFTER_STATEMENT, (end, end))])
-            return
         place = lines_of(source, node)[0]
         lines = _indented(source, place, statement)
         self._edit(file, [below(source, end, lines, Rank.AFTER_STATEMENT, place)])

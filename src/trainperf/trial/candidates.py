@@ -183,7 +183,7 @@ def together(
     edits: Edits,
 ) -> Candidate | str:
     """The candidate that holds the edits of all `ids`, or why there is none."""
-    written = edits.together(findings, ids)
+    written = edits.write(findings, ids)
     for left in written.patch.skipped:
         return left.reason
     patch = written.patch

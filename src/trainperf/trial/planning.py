@@ -154,7 +154,7 @@ class Changes:
 
     def write(self, ids: Sequence[str]) -> Written:
         """Write the edits of the fixes with some ids."""
-        return self.edits.together(self.findings, ids)
+        return self.edits.write(self.findings, ids)
 
     def choosing(self, chosen: Mapping[str, Finding]) -> Changes:
         """The same with these findings, by id, in place of those that offered a choice."""

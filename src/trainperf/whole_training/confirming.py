@@ -274,7 +274,7 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
         gives = one.data.get("in_place")
         if one.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
             continue
-        written = found.edits.together(findings, (*ids, one.id))
+        written = found.edits.write(findings, (*ids, one.id))
         if one.id not in written.patch.findings or written.patch.skipped:
             continue
         timed = [site for site, r in zip(one.where, gives["ratios"], strict=True) if r]
@@ -334,7 +334,7 @@ def additions(
         expected_s = [*first, *made][-1].expected_s
         if one.id not in open_ or expected_s is None or len(variants(one)) > 1:
             continue
-        written = found.edits.together(findings, (*ids, one.id))
+        written = found.edits.write(findings, (*ids, one.id))
         if one.id not in written.patch.findings or written.patch.skipped:
             continue
         version = Version(max(expected_s - saved_s, expected_s / 10), written, one)

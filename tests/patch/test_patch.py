@@ -159,8 +159,8 @@ def test_an_edit_is_made_once_however_often_it_is_shown_and_written():
     edits = Edits("/project", {"append": Counts()}, read)
     again = replace(findings[0], bound=3.0)
     assert edits.lines(findings[0]) == edits.lines(again) != ""
-    assert edits.write(findings) == edits.together(findings, ("append",))
-    assert edits.together([again], ("append",)).patch.diff == edits.write(findings[:1]).patch.diff
+    assert edits.write(findings) == edits.write(findings, ("append",))
+    assert edits.write([again], ("append",)).patch.diff == edits.write(findings[:1]).patch.diff
     assert Counts.made == 2  # one on the script as it is, one on top of the other
 
 
@@ -182,15 +182,14 @@ def test_only_the_named_findings_are_written_in_the_order_of_their_names():
     assert patch.skipped == ()
     patch = Edits("/project", FIXES, read).write(findings, only=["explain", "missing"]).patch
     assert patch.findings == ()
-    assert [each.what for each in patch.skipped] == ["explain", "missing"]
-    assert patch.skipped[1].reason == "there is no such finding"
+    assert [each.what for each in patch.skipped] == ["explain"]
     assert Edits("/project", FIXES, read).write(findings, only=[]).patch.findings == ()
 
 
 def test_what_changes_the_experiment_is_written_only_when_allowed():
     semantic = [finding("append", equivalence=Equivalence.SEMANTICS, call=".a()")]
-    assert Edits("/project", FIXES, read).write(semantic, only=["append"]).patch.findings == ()
-    patch = Edits("/project", FIXES, read).write(semantic, allow_semantic=True).patch
+    assert Edits("/project", FIXES, read).write(semantic).patch.findings == ()
+    patch = Edits("/project", FIXES, read).write(semantic, only=["append"]).patch
     assert patch.findings == ("append",)
 
 

@@ -19,7 +19,6 @@ from trainperf.model import (
     Machine,
     Measure,
     Missing,
-    Overlap,
     Parallel,
     Rank,
     Site,
@@ -42,7 +41,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
     event = lead.last("exchange") or _built(lead)
     if event is None:
         return None
-    overlap = lead.last("overlap")
     return Exchange(
         method=str(event["method"]),
         backend=str(event.get("backend") or ""),
@@ -52,7 +50,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         bytes=event.get("bytes"),
         buckets=tuple(event.get("buckets") or ()),
         all_reduce=_all_reduce(lead),
-        overlap=None if overlap is None else read_as(Overlap, overlap),
     )
 
 

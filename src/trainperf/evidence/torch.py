@@ -79,9 +79,7 @@ def torch(
         models=tuple(values("the models of PyTorch", TorchModel)),
         optimizers=tuple(values("the optimizers", TorchOptimizer)),
         calls=calls[-1] if calls else None,
-        evaluation=max(  # of those timed first, by their time
-            evaluations, key=lambda one: ((one.seconds or 0.0) * one.calls, one.calls), default=None
-        ),
+        evaluation=max(evaluations, key=lambda seen: seen.grad, default=None),
         split_=split,
         syncs=tuple(sorted(syncs, key=lambda sync: -sync.seconds)),
         logs=tuple(sorted(logs, key=lambda log: -log.seconds)),

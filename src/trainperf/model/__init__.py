@@ -56,7 +56,6 @@ from trainperf.model.parallel import (
     AllReduce,
     Ddp,
     Exchange,
-    Overlap,
     Parallel,
     Rank,
     ScalingPoint,

@@ -67,16 +67,6 @@ class AllReduce:
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """DDP's own logging: mean seconds per step of backward, exchange, and both at once."""
-
-    compute_s: float
-    exchange_s: float
-    overlap_s: float
-    steps: int
-
-
-@dataclass(frozen=True)
 class Exchange:
     """How gradients are exchanged, and what that costs a step.
 
@@ -95,7 +85,6 @@ class Exchange:
     buckets: tuple[int, ...] = ()  # bytes of each all-reduce of a step
     all_reduce: AllReduce | Missing = NOT_TIMED
     link: Link | None = None
-    overlap: Overlap | None = None
 
     @property
     def seconds(self) -> float:

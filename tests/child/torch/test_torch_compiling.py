@@ -95,10 +95,3 @@ def test_the_lines_at_which_graphs_end_are_told_with_the_reason(watcher):
     assert found[asks]["where"]["function"] == found[loops]["where"]["function"] == "forward"
     assert not found[asks]["skips"]
     assert found[loops]["skips"]
-
-
-def test_what_trainperf_compiles_is_not_noted(watcher):
-    watcher.off = True
-    train(torch.compile(Asking(), backend="eager"), [8, 9])
-    kinds = ("torch_compile_call", "torch_compilation", "torch_graph_break")
-    assert not any(watcher.record.of(kind) for kind in kinds)

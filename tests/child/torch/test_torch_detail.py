@@ -1,6 +1,7 @@
 """Steps of small loops in real PyTorch, taken apart call by call."""
 
 import functools
+import importlib
 import sys
 import textwrap
 import time
@@ -14,6 +15,7 @@ import torch
 from emulation import fake_cuda
 from kit.child import FakeProcess, Watcher, text_at
 from trainperf.child.timing.device import Mark
+from trainperf.child.torch.hooks import watch_dynamo
 from trainperf.child.torch.loops import TorchClock, TorchLoops
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.events import read_as
@@ -61,6 +63,7 @@ class Run:
         self.loops.device = TorchClock(time.perf_counter)
         self.detail = Detail(self.loops)
         self._at = None
+        watch_dynamo(self.loops, importlib.import_module("torch._dynamo.trace_rules"))
         optimizer = sys.modules["torch.optim.optimizer"]
         self._handles = [
             optimizer.register_optimizer_step_pre_hook(self.detail.hooks.steps),

@@ -12,6 +12,7 @@ from torch.utils.data import (
 from kit.child import Watcher
 from kit.exchange import driver_of
 from trainperf.child.torch import facts as torch_facts
+from trainperf.child.torch.built.places import ModelCall
 from trainperf.child.torch.loops import TorchLoops
 
 
@@ -69,7 +70,7 @@ STATE = torch.zeros(2, SAMPLES, 7)
     ],
 )
 def test_the_samples_are_those_that_the_arguments_agree_on(model, arguments, samples):
-    facts = torch_facts.loop_facts(made_driver(calls=[(model, arguments, {})]))
+    facts = torch_facts.loop_facts(made_driver(calls=[ModelCall(model, arguments, {})]))
     assert facts["batch_size"] == samples
 
 

@@ -36,7 +36,7 @@ def net(users):
 
 
 def facts_of(loops, model, *args, **kwargs):
-    return models.model_facts(loops, (model, args, kwargs), set())
+    return models.model_facts(loops, torch_built.ModelCall(model, args, kwargs), set())
 
 
 NET = """

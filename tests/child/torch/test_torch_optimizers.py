@@ -61,7 +61,7 @@ def test_the_place_is_the_users_call_of_the_constructor(loops, users):
             return [torch.optim.AdamW(model.parameters()), Mine(model)]
         found = make(torch.nn.Linear(1, 1))
     """)
-    sites = [built.optimizer_site(loops, optimizer) for optimizer in made.found]
+    sites = [loops.optimizer_calls[id(optimizer)].where for optimizer in made.found]
     assert [site["function"] for site in sites] == ["make", "make"]
     assert [*map(text_at, sites)] == ["torch.optim.AdamW(model.parameters())", "Mine(model)"]
     assert loops.optimizers_built == 2

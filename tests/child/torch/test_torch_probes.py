@@ -9,6 +9,7 @@ import torch
 from kit.child import FakeProcess, Record
 from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
+from trainperf.child.torch.built.places import ModelCall
 from trainperf.child.torch.probes import passes, probes
 
 
@@ -32,7 +33,6 @@ def short(monkeypatch):
     monkeypatch.setattr(alternating, "PROBE_S", 0.02)
     monkeypatch.setattr(alternating, "BLOCKS", 2)
     monkeypatch.setattr(passes, "SLOWER", 1000)
-    monkeypatch.setattr(probes, "COMPILE_S", 1000.0)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -45,7 +45,7 @@ def probed(
     **kwargs,
 ):  # fmt: skip
     """Run the probes; the events by the name of the probe."""
-    calls = {} if model is None else {id(model): (model, args, kwargs)}
+    calls = {} if model is None else {id(model): ModelCall(model, args, kwargs)}
     loops = SimpleNamespace(
         model_calls=calls, optimizers=optimizers, autocast=autocast, keeps_graph=False
     )

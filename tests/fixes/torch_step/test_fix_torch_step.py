@@ -14,7 +14,6 @@ from trainperf.fixes.torch_step._source import inherits_forward, model_target
 from trainperf.fixes.torch_step._step import (
     compute_seconds,
     part_seconds,
-    planned_steps,
     taken_probe,
 )
 from trainperf.model import Evidence, Probe
@@ -70,10 +69,6 @@ def test_a_probe_saves_no_more_than_its_share_of_the_step() -> None:
 
     assert saved_by(case, probe(2.0)) == pytest.approx(0.004)
     assert bound_if_saved(case, saved_by(case, probe(2.0))) == pytest.approx(2.0)
-
-
-def test_a_run_of_unknown_length_plans_no_number_of_steps() -> None:
-    assert planned_steps(evidence_of("torch_healthy")) is None
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ class TorchDriver(Driver):
         if self.loops.compiled():
             self.disturbed = True
         if self.loops.detail is not None:
-            self.loops.detail.step_ended(began, now, usual=not self._first)
+            self.loops.detail.step_ended(began, now, self._first, self.evaluated)
         super()._step_ended(began, now)
 
     def profile_begins(self) -> None:

@@ -48,7 +48,7 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         batch = samples.usual(driver.recent_batches() or [driver.batch], loader)
         size = samples.of_batch(batch, loader)
     else:
-        batch = [*calls[-1][1], *calls[-1][2].values()] if calls else None
+        batch = calls[-1].arguments if calls else None
         size = samples.of_call(calls[-1]) if calls else None
     leaves = list(batches.leaves(batch))
     if leaves:
@@ -335,8 +335,8 @@ def without_padding(driver: Any) -> bool | None:
         return None
     # One may be made for batches of one shape only.
     with Attempt(driver.process, "the model on a batch without its padding"):
-        weights = lambda call: sum(weight.numel() for weight in call[0].parameters())  # noqa: E731
-        return masks_padding(*max(calls, key=weights))
+        weights = lambda call: sum(weight.numel() for weight in call.module.parameters())  # noqa: E731
+        return masks_padding(*max(calls, key=weights)[:3])
     return None
 
 

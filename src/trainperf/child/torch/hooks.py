@@ -268,7 +268,6 @@ class Evaluations:
             "where": frames.site(frame),
             "loop": None if frame is None else frames.definition(frame.f_code),
             "grad": recorded,
-            "calls": 1,
         }
 
     def _first_forward(self) -> dict[str, Any] | None:

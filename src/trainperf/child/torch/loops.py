@@ -22,6 +22,7 @@ from .graphs import Graphs, capturing
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
+    from .built.places import ModelCall, OptimizerCalls
     from .exchange.exchange import Exchange
     from .loader.loaders import Place
     from .step.detail import Detail
@@ -60,13 +61,8 @@ class TorchLoops(Loops):
         self.loader_places: dict[Any, Place] = {}
         self.autocast = ""
         self.keeps_graph = False  # of some backward, by what a step was seen to ask for
-        self.model_calls: dict[int, Any] = {}
-        self.shapes: dict[int, int] = {}
-        self.set_to_none: dict[int, bool] = {}
-        self.zero_grad_sites: dict[int, Any] = {}
-        self.step_sites: dict[int, Any] = {}
-        self.model_sites: dict[int, Any] = {}
-        self.optimizer_sites: dict[int, Any] = {}
+        self.model_calls: dict[int, ModelCall] = {}
+        self.optimizer_calls: dict[int, OptimizerCalls] = {}
         self.flag_sites: dict[str, tuple[Any, int]] = {}
         self.built_modules: dict[int, Any] = {}
         self.alive: list[weakref.ref[Any]] = []

@@ -10,6 +10,7 @@ import statistics
 from typing import Any
 
 from . import batches as torch_batches
+from .built.places import ModelCall
 from .loader import settings
 from .loader.padding import SHORTEST, members
 
@@ -39,19 +40,18 @@ def usual(batches: list[Any], loader: Any) -> Any:
     return batches[sizes.index(statistics.median_high(sizes))]
 
 
-def of_call(call: tuple[Any, Any, Any]) -> int | None:
+def of_call(call: ModelCall) -> int | None:
     """Samples in what a model was called with, None where it may as well be the time.
 
     Sequences often have their time first, with a state that has the samples second. The
     first dimension counts if all arguments share it and no layer wants the time there; the
     second if they differ in the first. Token numbers alone say neither.
     """
-    model, args, kwargs = call
-    leaves = [leaf for leaf in torch_batches.leaves([*args, *kwargs.values()]) if leaf.dim()]
+    leaves = [leaf for leaf in torch_batches.leaves(call.arguments) if leaf.dim()]
     shapes = [tuple(int(each) for each in leaf.shape) for leaf in leaves]
     first = {shape[0] for shape in shapes}
     second = {shape[1] for shape in shapes if len(shape) > 1}
-    time_first = any(getattr(one, "batch_first", None) is False for one in model.modules())
+    time_first = any(getattr(one, "batch_first", None) is False for one in call.module.modules())
     if len(first) == 1 and not time_first:
         tokens = len(shapes) == 1 and len(shapes[0]) == 2 and not leaves[0].is_floating_point()
         return None if tokens else first.pop()
@@ -65,8 +65,8 @@ def record(driver: Any) -> None:
     calls = list(driver.loops.model_calls.values())
     if not calls:
         return
-    batches = driver.recent_batches() or [[*calls[-1][1], *calls[-1][2].values()]]
-    if found := tokens(batches, [model for model, _, _ in calls]):
+    batches = driver.recent_batches() or [calls[-1].arguments]
+    if found := tokens(batches, [call.module for call in calls]):
         driver.record.write("sequences", **found)
 
 

@@ -64,12 +64,12 @@ def price_without(evidence: Evidence, basis: str) -> Saving | Unpriced:
 def hidden_seconds(evidence: Evidence) -> float:
     """Return the seconds that go if all but the all-reduces costs nothing; raises `NotMeasured`.
 
-    They overlap with the backward; what they take alone beyond it stays, where both were
-    measured: the backward by DDP's own logging or the split.
+    They overlap with the backward, which waits for them at its end; what they take alone beyond
+    what it takes without that wait stays, where both were measured.
     """
     found, seconds = exchange(evidence), exchange_at_most(evidence)
     try:
-        backward = found.overlap.compute_s if found.overlap else part_seconds(evidence, "backward")
+        backward = max(0.0, part_seconds(evidence, "backward") - seconds)
     except NotMeasured:
         return seconds
     if isinstance(found.all_reduce, Missing):

@@ -117,14 +117,6 @@ def process_site(evidence: Evidence) -> Site | None:
     return next(iter(exact), next((site for site in places if site is not None), None))
 
 
-def planned_steps(evidence: Evidence) -> int | None:
-    """Steps of the whole run, None if they are not known."""
-    loop = evidence.loop
-    if loop.epochs is None or loop.epoch_steps is None:
-        return None
-    return loop.epochs * loop.epoch_steps
-
-
 def gap_seconds(evidence: Evidence) -> float:
     """Seconds of a step in which the GPU ran nothing, at most; 0 without a GPU, or if unknown.
 

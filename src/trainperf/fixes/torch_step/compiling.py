@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
-from trainperf.fixes.common.step import saved_by, step_seconds
-from trainperf.fixes.common.words import at, ms, percent, times
+from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
-from trainperf.fixes.torch_step._step import compute_seconds, planned_steps, taken_probe
-from trainperf.model import Equivalence, Evidence, Finding, Probe, is_taken
+from trainperf.fixes.torch_step._step import compute_seconds
+from trainperf.model import Equivalence, Evidence, Finding, is_taken
 from trainperf.rewrite import Script
 
 MOSTLY = 0.70
 """Share of the operators' time in those that compiling can put together, from which a CPU is
-worth compiling for without a probe. Below, compiled code is often slower there: a small GPT,
+worth compiling for. Below, compiled code is often slower there: a small GPT,
 with half of its time in products, ran at 0.90 of its speed."""
 
 GAINS = 0.20
@@ -111,7 +111,7 @@ class TorchCompile(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a model that is not compiled and can be, without doing so again and again."""
         torch, on_gpu = evidence.torch, evidence.device.kind == "GPU"
-        model, made = torch.model, taken_probe(evidence, "compile")
+        model = torch.model
         if model.compiled or model.shapes > MOST_SHAPES:
             return None
         if torch.calls is not None and torch.calls.retains_graph:  # gradients of gradients
@@ -120,26 +120,23 @@ class TorchCompile(Fix):
         with suppress(NotMeasured):
             could = fusing(evidence)
         # Where a trace leaves little to fuse on a CPU, compiled products lose more.
-        little = made is None and could is not None and could.saved < GAINS * could.compute
+        little = could is not None and could.saved < GAINS * could.compute
         if not on_gpu and (little or not torch.flags.get("cpp_compiler")):
             return None
         name, wrapped = model.name or "model", model.cls in OF_TORCH
         blocks = [asdict(several) for several in model.blocks]
         idle = could is not None and could.gaps > GAINS * could.compute  # waits for launches
         ways = [WHOLE, *[BY_BLOCK] * bool(blocks), *[IN_GRAPHS] * idle]
-        said = _probed(evidence, made) if made else _traced(evidence, could) if could else ""
-        probed = made is not None and not idle  # it ran without graphs of CUDA
+        said = _traced(evidence, could) if could else ""
         return Cause(
             title=f"{model.cls} is not compiled",
             text=f"Python starts each operation of {model.cls} by itself.{said}",
-            saves=Saving(FUSING, probe="compile")
-            if probed
-            else Saving(FUSING, lambda: fusing(evidence).saved),
+            saves=Saving(FUSING, lambda: fusing(evidence).saved),
             where=(model.where,) if model.where else (),
             advice="Compile the model right after it is built; its first step then takes seconds "
             f"to minutes.{'' if on_gpu else ' It needs a C++ compiler.'}",
             snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
-            sure=_promises(evidence, made, could),
+            sure=_promises(evidence, could),
             data={
                 "cls": model.cls,
                 **({"blocks": blocks} if blocks else {}),
@@ -172,11 +169,8 @@ class TorchCompile(Fix):
         script.insert_after(site, f"{name} = {torch}.compile({arguments})")
 
 
-def _promises(evidence: Evidence, made: Probe | None, could: Fusing | None) -> bool:
-    """Whether compiling is likely to pay: a probe of it does in this run, or a trace says so."""
-    if made is not None:
-        planned, saved = planned_steps(evidence), saved_by(evidence, made)
-        return planned is None or made.one_off_s < saved * planned
+def _promises(evidence: Evidence, could: Fusing | None) -> bool:
+    """Whether compiling is likely to pay, by a trace."""
     if could is None:
         return False
     if evidence.device.kind == "GPU":
@@ -191,17 +185,6 @@ def _traced(evidence: Evidence, could: Fusing) -> str:
         f"{percent(could.share)} of their operators' time in others than products, convolutions "
         f"and look-ups{gaps or ''}: compiling can put these together."
     )
-
-
-def _probed(evidence: Evidence, made: Probe) -> str:
-    text = (
-        f" Compiled, the same computation ran {times(made.ratio)} as fast "
-        f"({ms(made.base_s)} → {ms(made.candidate_s)})."
-    )
-    if made.one_off_s and made.ratio > 1:
-        steps = round(made.one_off_s / max(saved_by(evidence, made), 1e-9)) + 1
-        text += f" Compiling took {ms(made.one_off_s)}, which {steps:,} steps earn back."
-    return text
 
 
 class TorchGraphBreaks(Fix):

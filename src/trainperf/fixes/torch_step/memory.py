@@ -155,7 +155,7 @@ class TorchEvaluationGrad(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find an evaluation whose forwards autograd records."""
         seen = evidence.torch.evaluation
-        if seen is None or not seen.grad or not seen.calls:
+        if seen is None or not seen.grad:
             return None
         text = "Autograd records the forwards of the evaluation, and no backward follows."
         saves: Saving | Unpriced = Unpriced("not measured")
@@ -168,8 +168,6 @@ class TorchEvaluationGrad(Fix):
                 f" The evaluation takes {ms(validation)} of each {turn} of {ms(whole)} "
                 f"({percent(validation / whole)})."
             )
-        elif seen.seconds is not None:
-            text += f" One such forward takes {ms(seen.seconds)}."
         where = seen.where
         name = where.function if where is not None and where.function.isidentifier() else ""
         return Cause(

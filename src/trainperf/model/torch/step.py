@@ -35,10 +35,9 @@ class StepPart:
     """A part of a step, from steps whose calls were timed one by one.
 
     `seconds` and `calls` are per step. "input" is the wait for the next batch,
-    "transfer" copies between devices, or the wait for those that go on beside the step on a
-    stream of their own, "graph" a CUDA graph of the script's that is replayed, "sync" waits for
-    the device outside all other parts (`.item()`), "log" what libraries do to show the training
-    or to put it on record, "rest" what is none of them: the loop's own Python.
+    "transfer" copies between devices, "graph" a CUDA graph of the script's that is replayed,
+    "sync" waits for the device outside all other parts (`.item()`), "log" what libraries do to
+    show the training or to put it on record, "rest" what is none of them: the loop's own Python.
     """
 
     name: Part
@@ -186,16 +185,13 @@ class StepCalls:
 class Evaluation:
     """A loop that calls a model without updating it.
 
-    `grad` says that autograd recorded its forwards; `seconds` is what one forward took, None
-    where it was not timed.
+    `grad` says that autograd recorded its forwards.
     `where` is the call of the model, `loop` the head of the function it stands in.
     """
 
     where: Site | None
     loop: Site | None = None
     grad: bool = False
-    calls: int = 0
-    seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from trainperf.model import (
     Diagnosis,
     Exchange,
     Measure,
-    Overlap,
     Parallel,
     Strategy,
     known,
@@ -59,8 +58,6 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
         gives = "" if most is None else f" can give {units.size(most)}/s"
         source = f" ({found.link.source})" if found.link.source else ""
         yield "Link", f"{found.link.kind}{gives}{source}"
-    if found.overlap is not None:
-        yield "Overlap", _overlap(found.overlap)
     if (batch := known(job.break_even_batch_)) is not None:
         yield "Pays from", _break_even(job, batch)
 
@@ -92,14 +89,6 @@ def _alone(found: AllReduce) -> str:
     return (
         f"{units.seconds(found.seconds)} for a step's gradients between {found.devices} devices, "
         f"{units.size(found.bus_bytes_s)}/s on the bus"
-    )
-
-
-def _overlap(found: Overlap) -> str:
-    return (
-        f"{units.seconds(found.overlap_s)} of {units.seconds(found.exchange_s)} of exchange, "
-        f"waiting included, hide behind {units.seconds(found.compute_s)} of backward (PyTorch's "
-        f"own log of {units.count(found.steps, 'step')})"
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from ...process import frames
 from .. import batches
 from . import places as built
+from .places import ModelCall, OptimizerCalls
 
 MOST_MODELS = 4
 WRAPPERS = {
@@ -27,8 +28,6 @@ WRAPPERS = {
 }
 """Modules that hold the user's, by the name they hold it by."""
 PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
-
-Called = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 _PRODUCTS = {"matmul", "bmm", "einsum", "baddbmm", "mm", "__matmul__"}
 _SCALES = {"div", "div_", "true_divide", "mul", "mul_", "sqrt", "rsqrt", "scale", "baddbmm"}
@@ -54,24 +53,20 @@ generators so (2, Keras 3.15). Weights in 8 bits are integers as well, and more.
 def record(driver: Any) -> None:
     """Record each model as an event `torch_model`, those that are trained first."""
     trained = trained_parameters(driver.loops)
-    for called in models(driver.loops)[:MOST_MODELS]:
-        driver.record.write("torch_model", **model_facts(driver.loops, called, trained))
+    for call in models(driver.loops)[:MOST_MODELS]:
+        driver.record.write("torch_model", **model_facts(driver.loops, call, trained))
 
 
-def models(loops: Any) -> list[Called]:
+def models(loops: Any) -> list[ModelCall]:
     """The outermost modules with parameters that the loop calls, the largest trained first.
 
     Where no call of a trained one was seen, those alive that own what is optimized.
     """
     trained = trained_parameters(loops)
-    found: list[Called] = [
-        (model, tuple(args), dict(kwargs))
-        for model, args, kwargs in list(loops.model_calls.values())
-        if next(model.parameters(), None) is not None
-    ]
-    if not any(_trains(model, trained) for model, _, _ in found):
-        found += [(model, (), {}) for model in _alive(loops, trained)]
-    found.sort(key=lambda called: (not _trains(called[0], trained), -(_size(called[0]) or 0)))
+    found = list(loops.model_calls.values())
+    if not any(_trains(call.module, trained) for call in found):
+        found += [ModelCall(model, (), {}) for model in _alive(loops, trained)]
+    found.sort(key=lambda call: (not _trains(call.module, trained), -(_size(call.module) or 0)))
     return found
 
 
@@ -114,8 +109,8 @@ def unwrapped(model: Any) -> Any:
 def strategy(loops: Any) -> str:
     """The class that makes a trained model parallel, "" if none does."""
     trained = trained_parameters(loops)
-    for model, _, _ in models(loops):
-        for module in model.modules() if _trains(model, trained) else ():
+    for call in models(loops):
+        for module in call.module.modules() if _trains(call.module, trained) else ():
             names = {cls.__name__ for cls in type(module).__mro__}
             if "FSDPModule" in names:  # what `fully_shard` makes of a module
                 return "fully_shard"
@@ -125,18 +120,17 @@ def strategy(loops: Any) -> str:
     return ""
 
 
-def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]:
+def model_facts(loops: Any, call: ModelCall, trained: set[int]) -> dict[str, Any]:
     """The fields of a `TorchModel`."""
-    model, args, kwargs = called
+    model = call.module
     inner = unwrapped(model)
     parts = list(inner.modules())
-    tensors = list(batches.leaves([*args, *kwargs.values()]))
-    site = loops.model_sites.get(id(model))
+    tensors = list(batches.leaves(call.arguments))
     return {
         "cls": type(inner).__name__,
         "where": built.module_site(loops, inner),
-        "call": site,
-        "name": name_called(site, model),
+        "call": call.where,
+        "name": name_called(call.where, model),
         "parameters": _size(inner),
         "trained": _trains(model, trained),
         "compiled": any(
@@ -159,7 +153,7 @@ def model_facts(loops: Any, called: Called, trained: set[int]) -> dict[str, Any]
         "image_input": bool(tensors) and tensors[0].dim() == 4,
         "attentions": _attention_by_hand(parts),
         "eager": _eager(loops, parts),
-        "shapes": max(1, loops.shapes.get(id(model), 1)),
+        "shapes": call.shapes,
         # Seen, or set in a library's model.
         "checkpointing": loops.checkpointed > 0
         or any(
@@ -271,9 +265,9 @@ def _stands_for(name: str, site: dict[str, Any], model: Any) -> bool:
 def devices(driver: Any) -> list[int]:
     """The indices of the CUDA devices that models or batches are on."""
     tensors = list(batches.leaves(driver.batch))
-    for model, args, kwargs in models(driver.loops):
-        tensors += model.parameters()
-        tensors += batches.leaves([*args, *kwargs.values()])
+    for call in models(driver.loops):
+        tensors += call.module.parameters()
+        tensors += batches.leaves(call.arguments)
     return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})
 
 
@@ -379,19 +373,20 @@ def parameters_of(optimizer: Any) -> list[Any]:
 
 
 def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
-    key, cls = id(optimizer), type(optimizer)
+    cls, calls = type(optimizer), loops.optimizer_calls.get(id(optimizer), OptimizerCalls())
     parameters = parameters_of(optimizer)
     return {
         "cls": cls.__name__,
-        "where": built.optimizer_site(loops, optimizer),
-        "step_where": loops.step_sites.get(key),
-        "zero_grad_where": loops.zero_grad_sites.get(key),
+        # Another one may have been at this address before.
+        "where": calls.where if calls.built is not None and calls.built() is optimizer else None,
+        "step_where": calls.step,
+        "zero_grad_where": calls.zero_grad,
         "fused": _setting(optimizer, "fused"),
         "foreach": _setting(optimizer, "foreach"),
         "can_fuse": can_fuse(optimizer),
         "tensors": len(parameters),
         "parameters": sum(int(weight.numel()) for weight in parameters),
-        "set_to_none": loops.set_to_none.get(key),
+        "set_to_none": calls.set_to_none,
         "builtin": is_builtin(cls),
     }
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...process import frames
 from ...process.patching import after, before
@@ -19,6 +20,33 @@ from ...process.patching import after, before
 LOOKED_AT = 200
 """Recomputed regions whose place is looked at: those of the first steps."""
 CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
+
+Where = dict[str, Any] | None
+
+
+class ModelCall(NamedTuple):
+    """The last call of a model that trains, where it was, and with how many shapes of input."""
+
+    module: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    where: Where = None
+    shapes: int = 1
+
+    @property
+    def arguments(self) -> list[Any]:
+        return [*self.args, *self.kwargs.values()]
+
+
+@dataclass
+class OptimizerCalls:
+    """Where an optimizer was built, where it steps and drops its gradients."""
+
+    built: weakref.ref[Any] | None = None
+    where: Where = None
+    step: Where = None
+    zero_grad: Where = None
+    set_to_none: bool | None = None
 
 
 def watch_modules(loops: Any, module: Any) -> None:
@@ -75,11 +103,12 @@ def _constructors(cls: type) -> frozenset[int]:
 def watch_optimizers(loops: Any, module: Any) -> None:
     """Note where optimizers are built, and how many; `module` is `torch.optim.optimizer`."""
 
-    def built(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+    def made(optimizer: Any, *args: Any, **kwargs: Any) -> None:
         loops.optimizers_built += 1
-        loops.optimizer_sites[id(optimizer)] = weakref.ref(optimizer), frames.here(optimizer)
+        built = OptimizerCalls(weakref.ref(optimizer), frames.here(optimizer))
+        loops.optimizer_calls[id(optimizer)] = built
 
-    after(loops.process, module.Optimizer, "__init__", "where an optimizer is built", built)
+    after(loops.process, module.Optimizer, "__init__", "where an optimizer is built", made)
 
 
 def watch_checkpointing(loops: Any, module: Any) -> None:
@@ -100,16 +129,9 @@ def watch_checkpointing(loops: Any, module: Any) -> None:
             before(loops.process, module, name, "where activations are dropped", entered)
 
 
-def module_site(loops: Any, module: Any) -> dict[str, Any] | None:
+def module_site(loops: Any, module: Any) -> Where:
     """The expression of the user's that built a module, None if unknown."""
     cls, code, offset = loops.built_modules.get(id(module), (0, None, 0))
     if cls != id(type(module)):  # another one that was at this address before
         return None
     return frames.site(frames.Place(code, offset, code.co_firstlineno))
-
-
-def optimizer_site(loops: Any, optimizer: Any) -> dict[str, Any] | None:
-    """The expression of the user's that built an optimizer, None if unknown."""
-    reference, where = loops.optimizer_sites.get(id(optimizer), (None, None))
-    there: dict[str, Any] | None = where
-    return there if reference is not None and reference() is optimizer else None

@@ -16,16 +16,11 @@ from typing import Any
 from ...process import frames
 from ...process.patching import after, replace
 
-SAMPLED_USUALLY = 100
-"""DDP times its first ten steps and each of so many (`kDDPRuntimeLoggingSampleRate`)."""
-WARMING_UP = 10
 MIB = 1024**2
 HALVING = {"fp16_compress_hook": 2, "bf16_compress_hook": 2, "FP16_COMPRESS": 2}
 """Communication hooks that send gradients in half of float32's bytes, by their names."""
 SAME = ("allreduce_hook", "ALLREDUCE")
 """Those that send what would be sent without them."""
-
-Sample = tuple[float, float, float]
 
 
 class WatchedDdp:
@@ -43,7 +38,6 @@ class WatchedDdp:
         self.micro_steps = 0
         self.synced = 0
         self.unused: int | None = None
-        self.times = Times()
         self._pending: bool | None = None
         self._since = [0, 0]
 
@@ -148,14 +142,7 @@ class Ddps:
                     return original(ddp, *inputs, **kwargs)
                 finally:
                     state.update(before)
-            output, times = original(ddp, *inputs, **kwargs), watched.times
-            if loops.detail is not None or times.each_step:
-                try:
-                    times.sample(ddp, each_step=loops.detail is not None)
-                except Exception as error:
-                    times.each_step = False
-                    loops.process.failed("DDP's own times", error)
-            return output
+            return original(ddp, *inputs, **kwargs)
 
         return forward
 
@@ -172,63 +159,8 @@ def watch(loops: Any, module: Any) -> None:
     after(loops.process, cls, "__init__", "where a DistributedDataParallel is built", built)
 
 
-class Times:
-    """DDP's times of the steps that are taken apart, while it is asked for each of them.
-
-    `samples` are the seconds of a backward, of its exchange, and of both at once.
-    """
-
-    def __init__(self) -> None:
-        self.samples: list[Sample] = []
-        self.each_step = False
-        self._iteration: Any = None
-        self._half = False
-
-    def sample(self, ddp: Any, each_step: bool) -> None:
-        """Take the times of the last step; called after a forward.
-
-        The first call with another `each_step` only tells DDP which steps to time; it
-        began to time the step in which that is, between forward and backward, long before.
-        """
-        data = logged(ddp)
-        if self.each_step != each_step:
-            ddp._set_ddp_runtime_logging_sample_rate(1 if each_step else SAMPLED_USUALLY)
-            self.each_step = self._half = each_step
-        elif data.get("iteration") != self._iteration:
-            times = last(data)
-            if times is not None and not self._half:
-                self.samples.append(times)
-            self._half = False
-        self._iteration = data.get("iteration")
-
-
-def overlap(ddp: Any, watched: WatchedDdp) -> dict[str, Any] | None:
-    """The fields of `Overlap`, seconds per update; None if unknown.
-
-    Where no step was taken apart, they are of the one that DDP timed last by itself,
-    if that is past its first ten.
-    """
-    samples = watched.times.samples
-    if not samples:
-        data = logged(ddp)
-        times = last(data)
-        if times is None or data.get("iteration", 0) <= WARMING_UP:
-            return None
-        samples = [times]
-    means = (watched.exchanges * sum(each) / len(samples) for each in zip(*samples, strict=True))
-    names = ("compute_s", "exchange_s", "overlap_s")
-    return {**dict(zip(names, means, strict=True)), "steps": len(samples)}
-
-
 def logged(ddp: Any) -> dict[str, Any]:
     return dict(ddp._get_ddp_logging_data()) if ddp.logger is not None else {}
-
-
-def last(data: dict[str, Any]) -> Sample | None:
-    """Seconds of backward, exchange, and both at once, of the step DDP timed last."""
-    names = "backward_compute_time", "backward_comm_time", "backward_compute_comm_overlap_time"
-    compute, exchange, both = (data.get(name, -1) / 1e9 for name in names)
-    return (compute, exchange, both) if compute > 0 < exchange and both >= 0 else None
 
 
 def parameters(ddp: Any) -> list[Any]:

@@ -201,17 +201,14 @@ def sent(loops: Any) -> tuple[int | None, list[int]]:
 
 
 def record(driver: Any) -> None:
-    """Record `ddp`, `exchange` and `overlap`, and the facts of `_placed`; once a loop."""
+    """Record `ddp` and `exchange`, and the facts of `_placed`; once a loop."""
     loops = driver.loops
     if loops.exchange_recorded is driver:
         return
     loops.exchange_recorded = driver
     with Attempt(loops.process, "facts about DistributedDataParallel"):
-        found = loops.ddps.alive[:MOST]
-        for ddp, watched in found:
+        for ddp, watched in loops.ddps.alive[:MOST]:
             driver.record.write("ddp", **torch_ddp.facts(ddp, watched))
-        if found and (overlap := torch_ddp.overlap(*found[0])) is not None:
-            driver.record.write("overlap", **overlap)
     with Attempt(loops.process, "facts about the exchange of gradients"):
         _exchange(loops)
     with Attempt(loops.process, "facts about devices and checkpoints"):
@@ -317,11 +314,11 @@ def _placed(driver: Any) -> None:
         fact("data_parallel", {"model": model, "where": where, "device_ids": ids})
     # Parameters on the host beside one GPU count: they are moved, or computed with, in each step.
     trained = models.trained_parameters(loops)
-    for called, _, _ in models.models(loops):
-        weights = (one for one in called.parameters() if not trained or id(one) in trained)
+    for call in models.models(loops):
+        weights = (one for one in call.module.parameters() if not trained or id(one) in trained)
         on = Counter(str(weight.device) for weight in weights)
         if len(on) > 1:
-            cls = type(models.unwrapped(called)).__name__
+            cls = type(models.unwrapped(call.module)).__name__
             fact("model_devices", {"model": cls, "devices": dict(on)})
             break
     local = os.environ.get("LOCAL_WORLD_SIZE", "")

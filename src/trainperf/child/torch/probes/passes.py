@@ -64,10 +64,8 @@ class Pass:
     def device(self) -> str:
         return str(self.parameters[0].device.type) if self.parameters else "cpu"
 
-    def __call__(
-        self, arguments: tuple[Any, Any] | None = None, autocast: Any = None, module: Any = None
-    ) -> None:
-        """Run it; other arguments, an autocast dtype or a compiled module may be given."""
+    def __call__(self, arguments: tuple[Any, Any] | None = None, autocast: Any = None) -> None:
+        """Run it; other arguments or an autocast dtype may be given."""
         import torch
 
         for parameter in self.parameters:
@@ -76,7 +74,7 @@ class Pass:
         dtype = autocast or (getattr(torch, self.autocast) if self.autocast else None)
         with torch.enable_grad():
             with torch.autocast(self.device, dtype=dtype) if dtype else contextlib.nullcontext():
-                outputs = (self.module if module is None else module)(*args, **kwargs)
+                outputs = self.module(*args, **kwargs)
             with _emptied(self._hooks):
                 torch.autograd.backward(_surrogate(outputs), retain_graph=self._keeps)
 
@@ -200,7 +198,7 @@ class Probing:
         calls = list(self.driver.loops.model_calls.values())
         if not calls:
             raise NotOffered("no training forward of a model was seen")
-        module, args, kwargs = max(calls, key=lambda call: _size(call[0]))
+        module, args, kwargs, *_ = max(calls, key=lambda call: _size(call.module))
         if memory.processes() > 1:
             if self.driver.world is None:
                 raise NotOffered("its ranks cannot agree on when to do it")

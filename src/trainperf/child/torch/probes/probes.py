@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
-from ...timing.budget import Budget
 from ...timing.probing import spare_memory
 from ...timing.probing.alternating import CALLS, PROBE_S
 from .. import batches, memory
@@ -28,9 +24,6 @@ from .passes import NO_ANSWER, NotNeeded, NotOffered, Pass, Probing, changed
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
 
-COMPILE_S = 60.0
-"""Compiling took 10 to 60 s on a CPU, and cannot be interrupted."""
-CACHE = "TORCHINDUCTOR_CACHE_DIR"
 COPIES = 8
 """Base and candidate of an update each keep tensors, gradients and up to two states as large."""
 GRADIENT = 1e-3
@@ -173,43 +166,6 @@ def _channels_last(probing: Probing) -> None:
 
 def _is_image(tensor: Any) -> bool:
     return bool(tensor.dim() == 4 and tensor.is_floating_point())
-
-
-def _compiled(probing: Probing) -> None:
-    """The compiled pass, where there is time to compile; that is seldom so."""
-    import torch
-
-    found = probing.training_pass()
-    compiler = os.environ.get("CXX", "g++")
-    if found.device == "cpu" and shutil.which(compiler) is None:
-        raise NotOffered(f"there is no C++ compiler ({compiler}) to compile it with")
-    if Budget.of(probing.driver).trials:
-        raise NotOffered("compiling takes up to a minute, and a trial does it in any case")
-    probing.check(COMPILE_S, "compiling takes up to a minute")
-    with _compiling_here():
-        faster = torch.compile(found.module)
-        _vary(probing, "compile", lambda module: {"module": module}, None, faster)
-
-
-@contextlib.contextmanager
-def _compiling_here() -> Iterator[None]:
-    """Compile without worker processes, which would stay, and into a folder that goes."""
-    import torch
-    from torch._inductor import config
-
-    before = os.environ.get(CACHE)
-    try:
-        with (
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-            config.patch(compile_threads=1, cpp_cache_precompile_headers=False),
-        ):
-            os.environ[CACHE] = folder
-            yield
-    finally:
-        os.environ.pop(CACHE, None)
-        if before is not None:
-            os.environ[CACHE] = before
-        torch._dynamo.reset()
 
 
 def _matmul_precision(probing: Probing) -> None:
@@ -438,7 +394,6 @@ PROBES: dict[str, Callable[[Probing], None]] = {
     "matmul_precision": _matmul_precision,
     "cudnn_benchmark": _cudnn_benchmark,
     "double_batch": _double_batch,
-    "compile": _compiled,
 }
 """The quick and the likely ones first."""
 OWN_STEP = frozenset(PROBES) - {"double_batch"}

@@ -27,7 +27,6 @@ WITHIN = {
 }
 """In which parts a part may stand of its own; elsewhere it belongs to what it stands in.
 What an optimizer calls is its closure: forward and backward as elsewhere."""
-EVALUATION = "evaluation"
 SCALER = "scaler.step"
 """`GradScaler.step`: it takes time, but the update is the optimizer's step in it."""
 TEXT = ("format", "print")

@@ -23,15 +23,16 @@ from .calls import SCALER, Ledger
 from .hooks import Hooks
 from .loggers import imported
 from .patches import Dynamo, Patches
-from .split import Split
+from .split import COPIES, Split
 
 if TYPE_CHECKING:
     from ...timing.device import Mark
     from ...timing.loops import Loops
 
 
-COMPILED = 3
-"""So many steps in which TorchDynamo compiled are left out; from then on it is the rule."""
+UNUSUAL = 3
+"""So many steps in which TorchDynamo compiled, or a model was evaluated, are left out; from then
+on it is the rule."""
 SYNCS = {
     "item": "item",
     "tolist": "tolist",
@@ -71,7 +72,7 @@ class Detail:
         self.hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
         self._syncs = SyncWarnings(self._torch, self._off)
         self._fault = ""
-        self._compiled = 0
+        self._unusual = 0
 
     # -------------------------------------------------------- called by the driver
 
@@ -79,7 +80,6 @@ class Detail:
         """Set the hooks, at a boundary: the step that begins is the first."""
         self.hooks.on = True
         try:
-            self.hooks.streams.computes()
             self._ledger.begin()
             self._patch()
             self._dynamo.start()
@@ -94,17 +94,20 @@ class Detail:
         except Exception as error:
             self._failed(error)
 
-    def step_ended(self, began: Mark, ended: Mark, usual: bool = True) -> None:
+    def step_ended(
+        self, began: Mark, ended: Mark, opened: bool = False, evaluated: bool = False
+    ) -> None:
         """A step ends now, and the next begins.
 
-        One that is not `usual`, as its input was opened anew, is left out.
+        One for which the input was `opened` anew is left out, as is one in which a model was
+        `evaluated`, where that is not so in each.
         """
         if not self.hooks.on:
             return
         try:
-            compiled = self._dynamo.compiled() and self._compiled < COMPILED
-            self._compiled += compiled
-            kept = usual and not compiled
+            unusual = (self._dynamo.compiled() or evaluated) and self._unusual < UNUSUAL
+            self._unusual += unusual
+            kept = not (opened or unusual)
             self._ledger.step_ended(began, ended, kept=kept)
             self._syncs.step_ended(kept)
             self.hooks.waits = None
@@ -148,11 +151,8 @@ class Detail:
         timed, scaler = self.hooks.timed, torch.amp.GradScaler
         keras = sys.modules.get("keras.optimizers")  # in a loop of the user's on PyTorch
         loader = torch.utils.data.dataloader._BaseDataLoaderIter
-        begins, ends, computes = hooks.next_begins, hooks.next_ends, hooks.streams.copies_in_step
-        awaits = timed("transfer", "wait", users=True, when=hooks.streams.awaits_copies)
-        transfers = (("to", hooks.moved), ("cuda", hooks.moved), ("copy_", hooks.filled))
         hooked: list[tuple[Any, str, Callable[[Any], Any]]] = [
-            (torch.nn.Module, "__call__", timed("forward", "", hooks.forward_begins, seen.forward)),
+            (torch.nn.Module, "__call__", timed("forward", "", seen.calls, seen.forward)),
             (torch.nn.Module, "zero_grad", timed("zero_grad", "module")),
             (torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad)),
             (scaler, "scale", timed("rest", "scale", seen.scaler)),
@@ -160,14 +160,11 @@ class Detail:
             (scaler, "update", timed("rest", "scaler.update")),
             (getattr(keras, "Optimizer", None), "apply", timed("optimizer", "apply")),
             (torch.autocast, "__enter__", hooks.autocast),
-            (loader, "__next__", timed("", "loader", begins, ends)),
+            (loader, "__next__", timed("", "loader", hooks.next_begins, hooks.next_ends)),
             *(
-                (torch.Tensor, name, timed("transfer", name, None, after, True, when=computes))
-                for name, after in transfers
+                (torch.Tensor, name, timed("transfer", name, None, hooks.moved, users=True))
+                for name in COPIES
             ),
-            (torch.cuda.Stream, "wait_stream", awaits),
-            (torch.cuda.Stream, "wait_event", awaits),
-            (torch.cuda.Event, "wait", awaits),
             (torch.cuda.CUDAGraph, "replay", timed("graph", "replay")),
             *(
                 (torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))

@@ -1,23 +1,29 @@
-"""The hooks around the calls of a step, while a few steps are taken apart."""
+"""The hooks around the calls of a step, while a few steps are taken apart, and what they see."""
 
 from __future__ import annotations
 
 import inspect
 import threading
+import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 from ...process import frames
-from ...process.frames import Place
+from ...process.frames import Place, site
+from ..batches import apart, leaves, mapped
+from ..built.places import ModelCall, OptimizerCalls
 from ..graphs import capturing
-from .arguments import CallArguments
-from .calls import EVALUATION, LOG, SCALER, TEXT, Call, Ledger
+from .calls import LOG, SCALER, TEXT, Call, Ledger
 from .loggers import Found
 from .patches import Callers
 
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
 After = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
+
+MODELS = 4
+"""Calls are kept of so many models: they hold on to a batch each."""
 
 
 class Hooks:
@@ -25,8 +31,7 @@ class Hooks:
 
     `off` says that trainperf itself uses PyTorch, `failed` is told of a fault of ours.
     Only what the main thread does is looked at. `waits` is the loader's `__next__` that
-    is under way, until its time is known from the driver; `streams` tells what goes on
-    beside the step.
+    is under way, until its time is known from the driver.
     """
 
     def __init__(
@@ -37,13 +42,13 @@ class Hooks:
         failed: Callable[[BaseException], None],
     ) -> None:
         self.ledger = ledger
-        self.streams = Streams(torch)
-        self.seen = CallArguments(torch)
+        self.seen = Settings(torch)
         self.off = off
         self.failed = failed
         self.on = False
         self.waits: Call | None = None
         self._torch = torch
+        self._on_gpu = bool(torch.cuda.is_initialized())
         self._callers = Callers(torch)
         self._main = threading.main_thread().ident
 
@@ -55,12 +60,10 @@ class Hooks:
         after: After | None = None,
         users: bool = False,
         at: Callable[[], Place | None] | None = None,
-        when: Callable[..., bool] | None = None,
     ) -> Callable[[Any], Any]:
         """The maker of a hook that times a function; with `users`, only the user's calls.
 
-        `at` says where it is called, if that is not where the user's source calls PyTorch, and
-        `when`, given the arguments, whether the call is one to be timed.
+        `at` says where it is called, if that is not where the user's source calls PyTorch.
         """
 
         def make(original: Any) -> Any:
@@ -69,10 +72,9 @@ class Hooks:
                     return original(*args, **kwargs)
                 call = None
                 try:
-                    if when is None or when(*args, **kwargs):
-                        call = self._enter(part, what, users, args, at)
-                        if call is not None and before is not None:
-                            before(call, args, kwargs)
+                    call = self._enter(part, what, users, args, at)
+                    if call is not None and before is not None:
+                        before(call, args, kwargs)
                 except Exception as error:
                     self.failed(error)
                 if call is None:
@@ -120,6 +122,7 @@ class Hooks:
         return __enter__
 
     def steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Before an optimizer's step; `args` has the optimizer first."""
         self.stepped(optimizer)  # of a step before, which has raised
         top = self.ledger.open[-1].what if self.ledger.open else ""
         if self._watches() and (top == SCALER or self.ledger.takes("optimizer")):
@@ -142,14 +145,6 @@ class Hooks:
 
     # ------------------------------------------------- what is told of single calls
 
-    def forward_begins(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An outermost module is called: in training, or to evaluate something."""
-        call.of = id(args[0])
-        if getattr(args[0], "training", True) and self._torch.is_grad_enabled():
-            self.streams.computes()
-        else:
-            call.part = EVALUATION
-
     def next_begins(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A loader is asked for a batch: what happens in it is no part of the step's.
 
@@ -163,23 +158,19 @@ class Hooks:
             call.part = "input"
 
     def moved(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
-        """A copy between devices, and not to another dtype; to the host, it is waited for."""
-        self._between(call, args[0].device, result.device)
+        """A copy between devices, and not to another dtype; to the host, it is waited for.
 
-    def filled(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
-        """A copy into a tensor that is there; between devices, as for `moved`."""
-        source = args[1] if len(args) > 1 else result
-        self._between(call, getattr(source, "device", result.device), result.device)
-
-    def _between(self, call: Call, source: Any, target: Any) -> None:
-        if source == target:
+        `copy_` fills the tensor that it returns.
+        """
+        source = args[1] if call.what == "copy_" and len(args) > 1 else args[0]
+        if getattr(source, "device", result.device) == result.device:
             call.part = ""
-        elif target.type == "cpu":
+        elif result.device.type == "cpu":
             call.part = "sync"
 
     def awaited(self, call: Call, args: tuple[Any, ...], kwargs: Any) -> None:
         """Nobody waits for a tensor on the host, unless there is no other device at all."""
-        if self.streams.used and args[0].device.type == "cpu":
+        if self._on_gpu and args[0].device.type == "cpu":
             call.part = ""
 
     # ----------------------------------------------------------------- internal
@@ -206,7 +197,7 @@ class Hooks:
         if users and place is None:
             device = args[0].device.type if part == "sync" else "cpu"
             # Whether a library that reads a tensor waits for it, or would for that of a GPU.
-            if device != "cpu" or (part == "sync" and what != "cpu" and not self.streams.used):
+            if device != "cpu" or (part == "sync" and what != "cpu" and not self._on_gpu):
                 self.ledger.read()
             return None
         return self.ledger.enter(part, what, place)
@@ -229,51 +220,95 @@ class Hooks:
             self.failed(error)
 
 
-# The streams of a step on a GPU: the one it computes on, and those beside it.
-#
-# A copy on a stream of its own goes on while the step computes. What it costs the step is how long
-# that has to wait for it: nothing, if it is hidden.
+@dataclass
+class _Optimizer:
+    """What the calls of one optimizer were seen to be."""
+
+    step: Place | None = None
+    zero_grad: Place | None = None
+    set_to_none: bool | None = None
 
 
-class Streams:
-    """Tells where a step computes, from a boundary on; `copied` names the streams beside it.
+class Settings:
+    """The arguments of the calls of a step, and the settings that they are made under.
 
-    Nothing is asked of a program that does not use CUDA.
+    `autocast` has the type of numbers of each place that calls a model whose output is derived:
+    not of a teacher, nor of an evaluation.
     """
 
     def __init__(self, torch: Any) -> None:
-        self._cuda = torch.cuda
-        self._computes: dict[int, int] = {}
-        self.copied: set[int] = set()
-        self.used = bool(torch.cuda.is_initialized())
+        self._torch = torch
+        self.region: Any = None
+        self.retains = False
+        self.closure = False
+        self.scales = False
+        self.autocast: dict[Place | None, str] = {}
+        self._models: dict[int, tuple[Any, Place | None, Any, set[Any]]] = {}
+        self._optimizers: dict[int, _Optimizer] = {}
+        self._trains: set[int] = set()
 
-    def computes(self) -> None:
-        """The step computes on the stream that is in use now."""
-        if self.used:
-            self._computes[self._cuda.current_device()] = self._in_use()
+    def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module or an optimizer, the first of `args`, is called."""
+        call.of = id(args[0])
 
-    def copies_in_step(self, *_: Any, **__: Any) -> bool:
-        """Whether a copy that is queued now is no part of what goes on beside the step."""
-        computes = self._computes.get(self._cuda.current_device()) if self.used else None
-        if computes is None or computes == self._in_use():
-            return True
-        self.copied.add(self._in_use())
-        return False
+    def forward(
+        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
+    ) -> None:
+        """An outermost module, the first of `args`, was called."""
+        module, *arguments = args
+        region, self.region = self.region, None
+        first = next(iter(module.parameters()), None)
+        if first is None or not self._torch.is_grad_enabled():
+            return
+        if module.training:
+            self._trains.add(id(module))
+        elif id(module) in self._trains:
+            return  # an evaluation that keeps its graph
+        dtype: Any = ""
+        if self._torch.is_autocast_enabled(first.device.type):
+            dtype = self._torch.get_autocast_dtype(first.device.type)
+        elif getattr(region, "_enabled", False):
+            dtype = region.fast_dtype
+        if any(leaf.requires_grad for leaf in leaves(output)):
+            self.autocast[call.place] = str(dtype).rpartition(".")[2]
+        shapes = self._models[id(module)][3] if id(module) in self._models else set()
+        if id(module) in self._models or len(self._models) < MODELS:
+            given = mapped((tuple(arguments), keywords), apart)  # none keeps another's graph
+            shapes.add(tuple(tuple(one.shape) for one in leaves(given)))
+            self._models[id(module)] = weakref.ref(module), call.place, given, shapes
 
-    def awaits_copies(self, one: Any, stream: Any = None, event: Any = None) -> bool:
-        """Whether a call lets the step wait for copies beside it, on the stream it computes on.
+    def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
 
-        The call is `one.wait_stream(stream)`, `one.wait_event(event)`, or `one.wait(stream)` of
-        an event. Which stream an event is of is not known: it counts if anything was copied
-        beside the step.
+    def steps(self, call: Call, args: Any, kwargs: Any) -> None:
+        """An optimizer's step begins; `args` has the optimizer first."""
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        self.closure |= callable(closure)
+        if call.place is not None:
+            self._optimizers.setdefault(call.of, _Optimizer()).step = call.place
+
+    def zero_grad(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An optimizer's `zero_grad` is called."""
+        self.calls(call, args, kwargs)
+        seen = self._optimizers.setdefault(call.of, _Optimizer())
+        seen.set_to_none = bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", 1))
+        seen.zero_grad = call.place or seen.zero_grad
+
+    def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A gradient scaler is used; a disabled one does nothing."""
+        self.scales |= bool(args[0].is_enabled())
+
+    def hand_over(self, loops: Any) -> None:
+        """Leave what the probes and the facts need, by ids of models and optimizers.
+
+        The loop is about to be ended: its models may be held on to from here.
         """
-        waits, awaited = one, event if stream is None else stream
-        if not hasattr(one, "cuda_stream"):
-            waits, awaited = self._cuda.current_stream() if stream is None else stream, one
-        if getattr(waits, "cuda_stream", None) not in self._computes.values():
-            return False
-        other = getattr(awaited, "cuda_stream", None)
-        return bool(self.copied) if other is None else other in self.copied
-
-    def _in_use(self) -> int:
-        return int(self._cuda.current_stream().cuda_stream)
+        for key, (reference, place, (args, kwargs), shapes) in self._models.items():
+            if (module := reference()) is not None:
+                loops.model_calls[key] = ModelCall(module, args, kwargs, site(place), len(shapes))
+        for key, calls in self._optimizers.items():
+            known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
+            known.step, known.zero_grad = site(calls.step), site(calls.zero_grad)
+            known.set_to_none = calls.set_to_none

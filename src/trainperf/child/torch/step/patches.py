@@ -74,42 +74,18 @@ def _imported(function: Any) -> list[tuple[ModuleType, str]]:
 
 
 class Dynamo:
-    """TorchDynamo, where it is imported: it must neither compile nor see our functions.
+    """TorchDynamo, where it is imported: while it compiles, the patches stand aside.
 
-    While it compiles, the patches stand aside; `compiled` is asked by the step.
+    `compiled` is asked by the step.
     """
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
         self._handler: Any = None
         self._compiled = False
-        self._listens = True
 
     def start(self) -> None:
-        """Listen to compilations; TorchDynamo may come with the first `torch.compile`."""
-        if "torch._dynamo" in sys.modules:
-            self._listen()
-        else:
-            self._patches.replace([sys.modules["torch"]], "compile", self._first)
-
-    def _first(self, original: Any) -> Any:
-        def compile(*args: Any, **kwargs: Any) -> Any:
-            if self._handler is not None:
-                return original(*args, **kwargs)
-            self._patches.remove()  # TorchDynamo takes what it finds when imported for PyTorch's
-            try:
-                return original(*args, **kwargs)
-            finally:
-                if self._listens:
-                    self._patches.back()
-                    self._listen()
-
-        return compile
-
-    def _listen(self) -> None:
-        rules: Any = sys.modules.get("torch._dynamo.trace_rules")
-        if rules is not None and not any(OWN.startswith(path) for path in rules.SKIP_DIRS):
-            rules.add(__name__.rsplit(".", 3)[0])
+        """Listen to compilations; PyTorch's optimizers import TorchDynamo with their first step."""
         callback: Any = sys.modules.get("torch._dynamo.callback")
         if callback is not None:
             self._handler = callback.callback_handler
@@ -117,7 +93,6 @@ class Dynamo:
             self._handler.register_end_callback(self._ends)
 
     def stop(self) -> None:
-        self._listens = False
         handler, self._handler = self._handler, None
         if handler is not None:
             with suppress(ValueError):  # torch.compiler.reset() has dropped them

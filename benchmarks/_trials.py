@@ -16,10 +16,10 @@ import psutil
 from _runs import machine
 
 from trainperf.model import Equivalence, Leg, Run
-from trainperf.trial.budget import Bench, Clock, Costs
+from trainperf.trial.budget import WARM_UP_STEPS, Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.environment import HUGE_PAGES, available
-from trainperf.trial.planning import SEED, WARM_UP_STEPS
+from trainperf.trial.planning import SEED
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3"}

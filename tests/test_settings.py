@@ -39,7 +39,6 @@ WRONG = [
     ('fail-on = "nan"', "fail-on"),
     ("ignore = [1]", "ignore"),
     ("ignore = 1", "ignore"),
-    ('color = "blue"', "color"),
     ("price-per-hour = 0", "price-per-hour"),
     ('price-per-hour = "cheap"', "price-per-hour"),
     ("output-format = 3", "output-format"),
@@ -66,7 +65,7 @@ def test_an_unknown_key_is_refused_with_the_one_that_was_meant(tmp_path):
     assert error.value.hint == "did you mean budget?"
     with pytest.raises(TrainperfError, match="command line") as error:
         load_settings(tmp_path.parent, {}, {"zzz": 1})
-    assert error.value.hint.startswith("the settings are allow-semantic, budget, color")
+    assert error.value.hint.startswith("the settings are allow-semantic, budget, extra")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         allow-semantic = "yes"
         quiet = true
         full = true
-        keep-secrets = true
         output-dir = "runs"
         run-dir = "records"
         json = "report.json"
@@ -115,7 +113,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         fail-on = 1.2
         ignore = ["tf_interleave_parallel", "tf-map-parallel"]
         only = ["tf_cache"]
-        color = "never"
         price-per-hour = 1.21
         output-format = ["terminal", "html=report.html"]
         python = ".venv"
@@ -135,7 +132,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         allow_semantic=True,
         quiet=True,
         full=True,
-        keep_secrets=True,
         output_dir=tmp_path / "runs",
         run_dir=tmp_path / "records",
         json=tmp_path / "report.json",
@@ -144,7 +140,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         fail_on=1.2,
         ignore=("tf_interleave_parallel", "tf_map_parallel"),
         only=("tf_cache",),
-        color="never",
         price_per_hour=1.21,
         output_format=("terminal", f"html={tmp_path / 'report.html'}"),
         python=tmp_path / ".venv",

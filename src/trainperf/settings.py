@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 from trainperf.errors import TrainperfError
 
 FailOn = Literal["none", "any"] | float
-Color = Literal["auto", "always", "never"]
 
 PREFIX = "TRAINPERF_"
 NOT_SETTINGS = frozenset({"run"})
@@ -109,14 +108,6 @@ def _formats(value: object) -> tuple[str, ...]:
     raise ValueError('formats are wanted, such as "html=report.html" or "terminal"')
 
 
-def _color(value: object) -> Color:
-    if isinstance(value, bool):
-        return "always" if value else "never"
-    if value == "auto" or value == "always" or value == "never":
-        return value
-    raise ValueError('"auto", "always" or "never" is wanted')
-
-
 def default_output_dir() -> Path:
     """Where runs are kept: the user's cache, or a folder of theirs in /tmp without one."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -158,7 +149,6 @@ class Settings:
     allow_semantic: Annotated[bool, _flag] = False
     quiet: Annotated[bool, _flag] = False
     full: Annotated[bool, _flag] = False
-    keep_secrets: Annotated[bool, _flag] = False
     output_dir: Annotated[Path, _path] = field(default_factory=default_output_dir)
     run_dir: Annotated[Path | None, _path] = None
     json: Annotated[Path | None, _path] = None
@@ -167,7 +157,6 @@ class Settings:
     fail_on: Annotated[FailOn, _fail_on] = "none"
     ignore: Annotated[tuple[str, ...], ids_of] = ()
     only: Annotated[tuple[str, ...], ids_of] = ()
-    color: Annotated[Color, _color] = "auto"
     price_per_hour: Annotated[float | None, _price] = None
     output_format: Annotated[tuple[str, ...], _formats] = ()
     python: Annotated[Path | None, _path] = None

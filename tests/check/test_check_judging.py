@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainperf.check.judging import judge, least, noise
+from trainperf.check.judging import judge
 from trainperf.check.running import Repeat, Speed
 
 LIMIT = 0.05
@@ -43,12 +43,6 @@ def test_an_unchanged_script_passes(after: tuple[float, ...]) -> None:
     assert (judged.outcome, judged.reason) == ("passed", "")
 
 
-def test_neighbours_in_every_run_are_no_alarm_because_no_two_runs_agree() -> None:
-    judged = judge(BASE, runs(1.12, 1.3, 1.25), LIMIT)
-    assert judged.outcome == "undecided"
-    assert judged.reason.startswith("noise ±")
-
-
 def test_a_machine_that_got_slower_is_no_alarm() -> None:
     judged = judge(BASE, runs(1.12, 1.12, 1.12, speed=Speed(0.056, 0.056)), LIMIT)
     assert judged.outcome == "undecided"
@@ -76,19 +70,9 @@ def test_what_the_calibration_varies_by_does_not_excuse_a_regression(slower: flo
     assert judge(BASE, runs(1.1, 1.1, 1.1, speed=speed), LIMIT).outcome == "failed"
 
 
-def test_a_regression_greater_than_the_machines_own_slowness_is_an_alarm() -> None:
-    judged = judge(BASE, runs(1.5, 1.5, 1.5, speed=Speed(0.06, 0.06)), LIMIT)
-    assert judged.outcome == "failed"
-
-
 def test_more_time_for_each_sample_is_an_alarm_though_a_step_takes_less() -> None:
     after = runs(0.6, 0.6, 0.6, batch_size=16)
     assert judge(runs(1.0, 1.0, batch_size=32), after, LIMIT).outcome == "failed"
-
-
-@pytest.mark.parametrize(("limit", "outcome"), [(0.05, "failed"), (0.2, "passed")])
-def test_the_limit_is_the_users(limit: float, outcome: str) -> None:
-    assert judge(BASE, runs(1.1, 1.1, 1.1), limit).outcome == outcome
 
 
 # -------------------------------------------------------------------------- cannot tell
@@ -98,21 +82,6 @@ def test_one_run_is_not_enough_for_an_alarm() -> None:
     judged = judge(BASE, runs(1.5), LIMIT)
     assert (judged.outcome, judged.again) == ("undecided", True)
     assert judged.reason == "there was time for one run only"
-
-
-def test_a_baseline_with_a_disturbed_run_among_three_raises_no_alarm_one_among_five_does() -> None:
-    after = runs(1.1, 1.11, 1.1)
-    assert judge(runs(1.0, 1.01, 1.2), after, LIMIT).outcome == "undecided"
-    assert judge(runs(1.0, 1.01, 1.2, 1.01, 1.0), after, LIMIT).outcome == "failed"
-
-
-@pytest.mark.parametrize("change", [0.08, 0.11])
-def test_what_the_machine_lost_is_taken_off_an_alarm_however_little_it_is(change: float) -> None:
-    """The machine is 4.9 % slower; of 8 % that leaves 3 %, within the limit; of 11 % 5.8 %."""
-    speed = Speed(0.05245, 0.05245)
-    judged = judge(BASE, runs(*(1 + change,) * 3, speed=speed), LIMIT)
-    assert judged.outcome == ("failed" if change > 0.1 else "undecided")
-    assert judged.reason == ("" if change > 0.1 else "the machine itself was 4.9 % slower")
 
 
 def test_a_machine_that_is_much_slower_may_slow_a_script_more_than_the_calibration() -> None:
@@ -147,12 +116,6 @@ def test_a_faster_machine_may_hide_a_regression() -> None:
     assert "20 % faster, which may hide a regression" in judged.reason
 
 
-def test_a_baseline_whose_runs_do_not_agree_is_said_to_be_unsure() -> None:
-    judged = judge(runs(1.0, 1.2, 1.3), runs(1.0), LIMIT)
-    assert judged.outcome == "undecided"
-    assert judged.reason == "the runs of the baseline differ by 20 %"
-
-
 def test_a_baseline_of_one_plain_report_goes_by_how_its_own_blocks_agree() -> None:
     assert judge(runs(1.0), runs(1.01), LIMIT).outcome == "passed"
     assert judge(runs(1.0, agreement=0.3), runs(1.01), LIMIT).outcome == "undecided"
@@ -170,30 +133,6 @@ def test_the_machine_is_judged_on_as_many_cores_as_the_script_keeps_busy(
 
 
 # -------------------------------------------------------------------------------- noise
-
-
-def test_noise_is_how_far_the_two_best_runs_lie_apart_and_never_none() -> None:
-    assert noise(runs(1.0, 1.04, 3.0)) == pytest.approx(0.04)
-    assert noise(runs(1.0, 1.0)) == pytest.approx(0.015)
-    assert noise(runs(1.0, agreement=0.0)) == pytest.approx(0.03)
-    assert noise(runs(1.0, agreement=None)) == pytest.approx(0.1)
-
-
-def test_beside_busy_programs_the_noise_is_greater() -> None:
-    assert noise(runs(1.0, 1.0, others=0.1)) == pytest.approx(0.015)
-    assert noise(runs(1.0, 1.0, others=1.2)) == pytest.approx(0.03)
-    crowded = runs(1.055, 1.055, 1.055, others=1.2)
-    assert judge(runs(1.0, 1.0, others=1.2), crowded, LIMIT).outcome == "undecided"
-    assert judge(runs(1.0, 1.0, others=1.2), runs(1.09, 1.09, others=1.2), LIMIT).outcome == (
-        "failed"
-    )
-
-
-def test_runs_that_agree_by_chance_are_no_alarm_where_their_blocks_vary_as_never_before() -> None:
-    after = runs(1.2, 1.21, 1.2, agreement=0.25)
-    assert judge(BASE, after, LIMIT).outcome == "undecided"
-    always = runs(1.0, 1.01, agreement=0.25)
-    assert judge(always, after, LIMIT).outcome == "failed"
 
 
 @pytest.mark.parametrize(
@@ -225,18 +164,6 @@ def test_what_computes_many_times_as_much_is_slower_whoever_else_is_there() -> N
     assert judge(before, after, LIMIT).outcome == "failed"
     waited = runs(2.0, 2.2, 2.1, cores=0.38, others=1.6, agreement=0.4)
     assert judge(before, waited, LIMIT).outcome == "undecided"
-
-
-@pytest.mark.parametrize("noise", [0.5, 1.0, 3.0, 100.0])
-def test_a_wide_interval_begins_above_nothing(noise: float) -> None:
-    assert 0 < least(noise) < 1 / (1 + noise)
-
-
-@pytest.mark.parametrize(("idle", "outcome"), [(0.2, "undecided"), (6.0, "failed")])
-def test_nobody_waits_for_a_core_where_some_have_nothing_to_do(idle: float, outcome: str) -> None:
-    before = runs(1.0, 1.01, cores=1.0)
-    after = runs(2.0, 2.01, 2.02, cores=0.5, others=1.5, idle=idle)
-    assert judge(before, after, LIMIT).outcome == outcome
 
 
 # ----------------------------------------------------------------------- false alarms

@@ -260,14 +260,3 @@ def two(project: Project) -> Callable[..., int]:
     (project.folder / "b").mkdir()
     store.save(took(0.2), project.folder / "b" / "diagnosis.json")
     return project.compare
-
-
-def test_a_comparison_is_printed_as_json(project: Project, two: Callable[..., int]) -> None:
-    assert two("a.json", "b", "--json") == 0
-    told = json.loads(project.output)
-    assert told["tables"]["Times"][0]["change"] == pytest.approx(1.0)
-
-
-def test_a_run_that_is_not_there_is_an_error(project: Project, two: Callable[..., int]) -> None:
-    assert two("a.json", "nowhere") == 2
-    assert "does not exist" in project.output

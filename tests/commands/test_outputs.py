@@ -120,14 +120,6 @@ def test_a_document_on_stdout_is_all_that_is_there(name, capfd) -> None:
     assert text.lower().startswith(starts.get(name, "{"))
 
 
-def test_a_file_is_replaced_whole_and_a_link_to_it_stays(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text("old" * 100_000)
-    (tmp_path / "link").symlink_to("real")
-    write([f"json={tmp_path}/link"])
-    assert (tmp_path / "link").is_symlink()
-    json.loads((tmp_path / "real").read_text("utf-8"))
-
-
 def test_one_file_that_fails_does_not_cost_the_others(tmp_path: Path, capfd) -> None:
     wanted = parse([f"json={tmp_path}/gone/a", f"html={tmp_path}/b", "github"])
     with pytest.raises(TrainperfError, match=r"cannot write .*gone/a") as caught:

@@ -51,14 +51,6 @@ def test_a_note_is_written_into_a_pipe_once_as_one_line() -> None:
     assert written(pipe) == "trainperf: the folder cannot be [bold]guarded[/bold]\n"
 
 
-def test_nothing_is_written_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(console(terminal=True)) as progress:
-        progress.phase("Warming up", 5)
-        progress.note("something")
-        print("the program's own")
-    assert capsys.readouterr().out == "the program's own\n"
-
-
 def test_a_terminal_is_shown_the_phase_and_left_clean() -> None:
     on = console(terminal=True)
     with Progress(on) as progress:
@@ -71,12 +63,3 @@ def test_a_terminal_is_shown_the_phase_and_left_clean() -> None:
     after = text.rpartition("left")[2]
     assert "\x1b[2K" in after  # the line is erased
     assert "\x1b[?25h" in after  # the cursor is back
-
-
-def test_a_closed_stderr_does_not_end_the_diagnosis() -> None:
-    file = io.StringIO()
-    on = console(terminal=False, file=file)
-    file.close()
-    with Progress(on) as progress:
-        progress.phase("Warming up", 5)
-        progress.note("something")

@@ -67,13 +67,6 @@ def test_a_folder_of_another_user_is_refused(shared, settings):
         new_folder(settings, "train.py")
 
 
-def test_a_named_folder_in_the_users_own_is_not_asked_about(tmp_path, monkeypatch):
-    settings = replace(Settings(), output_dir=tmp_path / "mine" / "runs")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine").chmod(0o775)  # a project's, shared by its group
-    assert new_folder(settings, "train.py").is_dir()
-
-
 def test_a_planted_part_is_not_written_through(tmp_path):
     target, precious = tmp_path / "report.json", tmp_path / "precious"
     precious.write_text("mine")

@@ -10,27 +10,10 @@ from reporters.samples import INPUT_BOUND
 from trainperf import diagnose, store
 from trainperf.commands import session
 from trainperf.commands.run_folders import new_folder
-from trainperf.commands.session import Target, _Shown, check_script, target
+from trainperf.commands.session import Target, _Shown, target
 from trainperf.errors import TrainperfError
 from trainperf.model import Run, TraceFile
 from trainperf.settings import Settings
-
-FINE = {
-    "plain.py": b"print('x')\n",
-    "no_newline.py": b"print('x')",
-    "windows.py": b"\xef\xbb\xbfprint('x')\r\n",
-    "latin.py": b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
-    "future.py": b"from __future__ import annotations\nx: int = 1\n",
-    "empty.py": b"",
-    "train": b"print('no suffix')\n",
-}
-
-
-@pytest.mark.parametrize("name", FINE)
-def test_what_python_runs_is_let_through(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(FINE[name])
-    check_script(path)
 
 
 def test_a_notebook_runs_in_its_own_folder_and_says_what_is_left_out(tmp_path):

@@ -71,12 +71,6 @@ def test_unnamed_options_are_one_change_and_named_ones_stand_beside_it(asked: As
     assert asked.target.command[1:] == ("train.py", "--env", "own")
 
 
-@pytest.mark.parametrize("words", [("--", "train.py"), ("train.py",)])
-def test_the_script_stands_behind_two_dashes_or_not(asked: Asked, words: tuple[str, ...]) -> None:
-    assert asked("--rev", "HEAD", *words) == 0
-    assert asked.target.script == "train.py"
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -93,11 +87,6 @@ def test_wrong_usage_is_said(asked: Asked, words: tuple[str, ...], says: str) ->
     assert asked(*words) == 2
     assert says in asked.output
     assert asked.changes == ()
-
-
-def test_what_is_no_option_of_a_change_is_refused_in_a_named_one(asked: Asked) -> None:
-    done = CliRunner().invoke(try_, ("--change", "a=--budget 3", "--", "train.py"))
-    assert done.exit_code != 0
 
 
 @pytest.mark.parametrize(

@@ -119,12 +119,6 @@ def test_the_number_of_mpirun_is_changed_and_its_threads_are_not(measured):
     assert runs[0].env == {}
 
 
-def test_another_strategy_says_itself_which_devices_it_uses(measured):
-    whole = evidence_of('mirrored_cpus | strategy.cls = "CentralStorageStrategy"')
-    _, why, runs, _ = measured(TORCHRUN, whole, [])
-    assert (runs, "the script itself says which devices" in why) == ([], True)
-
-
 def test_a_mirrored_strategy_is_shown_fewer_devices(measured):
     points, _, runs, _ = measured(TORCHRUN, evidence_of("mirrored_cpus"), [seen(None)])
     assert [point.devices for point in points] == [1, 2]
@@ -152,14 +146,6 @@ def test_where_the_time_does_not_allow_it_nothing_is_started(measured):
     points, why, runs, _ = measured(TORCHRUN, seen(job(4)), [], left=10.0)
     assert (points, runs) == ((), [])
     assert "on 1 device: not run: it needs" in why
-
-
-def test_an_interrupt_keeps_what_was_measured(measured):
-    asked = iter([False, True, True])
-    given = [seen(None, 0.08)]
-    points, why, *_ = measured(TORCHRUN, seen(job(4)), given, interrupted=lambda: next(asked))
-    assert [point.devices for point in points] == [1, 4]
-    assert why == "on 2 devices: not run: interrupted"
 
 
 DDP = """

@@ -169,7 +169,6 @@ STYLES = [
             mode,
             stages={ITEM: "DataLoader(Points(), batch_size=16, drop_last=True)"},
             calls=in_the_loop(),
-            loader={"drop_last": True},
             model={"compiled": True, "cls": "Sequential"},
         )
         for mode in ((), ("reduce-overhead",))

@@ -82,24 +82,6 @@ def test_a_site_without_columns_is_not_exact():
     assert not found.exact
 
 
-@pytest.mark.parametrize(
-    ("hooks", "said"),
-    [
-        (["torch.optim.optimizer"], "1 hook was live in PyTorch"),
-        (
-            ["tensorflow.x", "keras.y", "torch.z"],
-            "3 hooks were live in TensorFlow, Keras and PyTorch",
-        ),
-    ],
-)
-def test_the_frameworks_that_were_watched_are_named(hooks, said):
-    imported = {"e": "import", "name": "torch", "version": "2.13.0"}
-    with pytest.raises(NoLoop) as caught:
-        choose(recording({"e": "hello"}, imported, *({"e": "hook", "name": one} for one in hooks)))
-    assert any(said in line for line in caught.value.seen)
-    assert "PyTorch 2.13.0 was imported" in caught.value.seen
-
-
 def said(*events):
     with pytest.raises(NoLoop) as caught:
         choose(recording({"e": "hello"}, *events))
@@ -112,7 +94,7 @@ JAX = {"e": "unsupported", "name": "JAX", "version": "0.7.1"}
 
 def test_sessions_of_tensorflow_1_are_recognised_as_what_is_not_observed():
     error = said(IMPORT, {"e": "sessions", "where": {"file": "/x/train.py", "line": 12}})
-    assert "trains with TensorFlow 1's sessions (`tf.compat.v1`)" in str(error)
+    assert "trains with TensorFlow 1's sessions" in str(error)
     assert "sessions were run, at /x/train.py:12" in error.seen
     assert not any("no weights" in one for one in error.seen)
 

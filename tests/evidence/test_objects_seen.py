@@ -22,7 +22,6 @@ BUCKET: dict[str, Any] = {
     "sized": 0,
     "sized_bytes": 0,
     "prefix": "train/",
-    "keys": [],
     "errors": {},
 }
 
@@ -104,10 +103,9 @@ def test_without_a_loop_the_run_counts_and_no_step():
     assert one.requests_per_step is None
 
 
-def test_errors_prefixes_and_keys_of_all_processes_are_joined():
-    first = sums(90.0, 10, 1.0, errors={"SlowDown": 2}, keys=[["train/a/0", 5]], prefix="train/a/")
-    other = sums(90.0, 10, 1.0, errors={"SlowDown": 1}, keys=[["train/b/0", None]])
+def test_errors_and_prefixes_of_all_processes_are_joined():
+    first = sums(90.0, 10, 1.0, errors={"SlowDown": 2}, prefix="train/a/")
+    other = sums(90.0, 10, 1.0, errors={"SlowDown": 1})
     (one,) = seen(of([*LOOP, first], [other | {"t": 91.0}]))
     assert one.errors == (("SlowDown", 3),)
     assert one.prefix == "train/"
-    assert one.keys == (("train/a/0", 5), ("train/b/0", None))

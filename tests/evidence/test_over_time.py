@@ -53,44 +53,32 @@ RISING = noisy([0.1 * (1 + index / 60) for index in range(30)])
     ],
 )
 def test_nothing_is_said_of_a_run_that_does_not_become_slower(times):
-    assert not seen(times).slower
+    assert over_time(observed(FIT, *blocks(times))) is None
 
 
 def test_a_trend_does_not_hide_itself_as_noise():
     found = seen([0.1 * (1 + index / 10) for index in range(30)])
-    assert found.slower
     assert found.high - found.low < 0.01
 
 
 def test_late_steps_that_take_longer_are_said_with_their_interval():
     found = seen(RISING)
-    assert found.slower
     assert found.ratio == pytest.approx((1 + 24.5 / 60) / (1 + 4.5 / 60), rel=0.02)
     assert 1.10 < found.low < found.ratio < found.high
 
 
 def test_larger_batches_are_the_reason_themselves():
     sizes = [1000 + 20 * index for index in range(30)]
-    found = seen(RISING, sizes=sizes)
-    assert not found.slower
-    assert found.batch_ratio == pytest.approx(1490 / 1090, rel=0.01)
-
-
-def test_batches_that_vary_or_stay_are_no_reason():
+    assert over_time(observed(FIT, *blocks(RISING, sizes=sizes))) is None
     varied = [1000 * (1 + index % 3) for index in range(30)]
-    assert seen(RISING, sizes=varied).slower
-    assert seen(RISING, sizes=[1000] * 30).slower
-    assert seen(RISING, sizes=[1000] * 30).batch_ratio is None
+    assert seen(RISING, sizes=varied)
+    assert seen(RISING, sizes=[1000] * 30)
 
 
 def test_neighbours_that_came_later_are_the_reason_themselves():
-    found = seen(RISING, samples=samples(waiting=lambda t: 1.0 if t > 30 else 0.0))
-    assert found.disturbed
-    assert not found.slower
-
-
-def test_neighbours_that_were_there_from_the_start_are_not():
-    assert seen(RISING, samples=samples(waiting=lambda t: 1.0)).slower
+    later = samples(waiting=lambda t: 1.0 if t > 30 else 0.0)
+    assert over_time(observed(FIT, *blocks(RISING)), later) is None
+    assert seen(RISING, samples=samples(waiting=lambda t: 1.0))  # there from the start
 
 
 @pytest.mark.parametrize("times", [[0.1] * 14, [0.1]])

@@ -107,7 +107,7 @@ def test_what_is_not_said_is_not_known() -> None:
     known = ("e", "t", "rank", "world_size")
     found = summarise([{k: e[k] for k in known} if e["e"] == "rank" else e for e in own])
     assert found is not None
-    assert (found.pid, found.local_rank, found.threads, found.cores) == (None, None, None, None)
+    assert (found.pid, found.threads, found.cores) == (None, None, None)
     assert (found.batch_size, found.epoch_steps) == (None, None)
     assert isinstance(found.local, Missing)
 
@@ -239,8 +239,6 @@ def test_drift_of_the_machine_cancels_in_the_interval() -> None:
 def test_an_exchange_within_the_noise_has_an_interval_that_begins_at_0() -> None:
     found = alike(of(0.097, 0.103, 0.100, 0.098, 0.102), of(0.102, 0.096, 0.099, 0.1, 0.098))
     assert cost(found).low == 0
-    assert isinstance(found.break_even_batch_, Missing)
-    assert "noise" in found.break_even_batch_.reason
 
 
 def test_runs_of_steps_that_cannot_be_paired_count_with_both_intervals() -> None:
@@ -261,7 +259,6 @@ def test_without_a_local_phase_nothing_is_known_of_its_cost() -> None:
     assert found.exchange is not None
     assert found.exchange.seconds_ == Missing("FSDP cannot be switched off")
     assert isinstance(found.exchange.waiting_, Missing)
-    assert isinstance(found.break_even_batch_, Missing)
 
 
 def test_one_process_with_several_replicas_waits_for_nobody() -> None:
@@ -402,18 +399,6 @@ def test_without_rates_steps_are_compared() -> None:
     found = job(process(0), process(1))
     scaled = with_scaling(found, [ScalingPoint(1, 0.03, None), ScalingPoint(2, 0.06, None)])
     assert scaled.scaling[1].efficiency == 0.5
-
-
-@pytest.mark.parametrize(("threads", "cores"), [(2, [0, 1]), (None, [0, 1]), (4, [0, 1, 2])])
-def test_replicas_that_share_cores_do_not_say_what_one_takes(
-    threads: int | None, cores: list[int]
-) -> None:
-    place = {"threads": threads, "cores": cores}
-    found = job(*(process(number, rank=place) for number in range(2)))
-    assert isinstance(found.break_even_batch_, Missing)
-    assert "share cores" in found.break_even_batch_.reason
-    scaled = with_scaling(found, [ScalingPoint(1, 0.05, 160.0)])
-    assert scaled.break_even_batch_ == pytest.approx(8 * cost(found).seconds / 0.050)
 
 
 # ------------------------------------------------------------------------------ many

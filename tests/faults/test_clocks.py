@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from faults.harness import GOOD, Place
 from kit.legs import LOOP
 from kit.processes import events, observed, python, script
 from trainperf.model import Ending, Run
 from trainperf.run import running
-from trainperf.run.processes import began, is_gone
 from trainperf.run.spawn import prepare
 from trainperf.run.sweeping import sweep
 
@@ -66,24 +61,6 @@ def test_a_job_that_runs_is_alive_after_the_clock_was_set(
     assert not running.is_alive(job)
 
 
-@pytest.mark.parametrize("ticks", [-1, 0, 1])
-def test_a_process_is_told_by_when_it_began(ticks: int) -> None:
-    own = began(os.getpid())
-    assert own is not None
-    assert is_gone(os.getpid(), own + ticks) == bool(ticks)
-
-
-def test_a_number_that_nobody_has_is_gone() -> None:
-    process = subprocess.Popen((sys.executable, "-c", ""))
-    ticks = began(process.pid)
-    assert ticks is not None
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert is_gone(process.pid, ticks)  # it waits for us to notice
-    process.wait()
-    assert is_gone(process.pid, ticks)
-    assert began(process.pid) is None
-
-
 JUMPS = """
 import random, time
 days = random.Random(1)
@@ -116,34 +93,6 @@ def test_steps_are_timed_as_they_are_where_the_scripts_clock_is_another(
     assert len(steps) >= 50
     assert all(recording.started < one["s"] <= one["t"] < recording.ended for one in steps)
     assert not [one["text"] for one in events(recording, "note")]
-
-
-TRAINS = """
-import time
-import torch
-{clock}
-model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-rows = torch.utils.data.TensorDataset(torch.randn(6400, 8), torch.randn(6400, 1))
-for epoch in range(1000):
-    for x, y in torch.utils.data.DataLoader(rows, batch_size=16, num_workers=2):
-        optimizer.zero_grad()
-        (model(x) - y).square().mean().backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
-def test_a_whole_diagnosis_goes_on_where_the_scripts_clock_is_another(
-    place: Place, clock: str, tmp_path: Path
-) -> None:
-    place.with_script(TRAINS.format(clock=clock))
-    report = tmp_path / "r.json"
-    result = place.diagnose("--budget", "40s", "--json", str(report))
-    place.check(result, GOOD, ["steps"])
-    assert json.loads(report.read_text())["loop"]
 
 
 @pytest.mark.parametrize("frozen", ["monotonic", "perf_counter"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import FAILED, GOOD, NOT_MEASURED, REFUSED, Place, trains
+from faults.harness import NOT_MEASURED, REFUSED, Place
 from kit.legs import LOOP
 
 MIB = 1 << 20
@@ -113,23 +113,3 @@ def test_an_output_that_does_not_fit_is_told_after_the_report(
     place.check(result, REFUSED, [f"{target}", "No space left on device"])
     assert "the end" in result.stdout
     assert [one.name for one in disk.iterdir()] == ["filler"]
-
-
-PHASES = {
-    "observed": "OBSERVED and step == 60",
-    "in the unchanged leg": "UNCHANGED and step == 20",
-    "in a changed leg": "CHANGED and step == 20",
-    "in a leg, after some steps": "UNCHANGED and step == 60",
-}
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("when", PHASES.values(), ids=PHASES)
-def test_a_disk_that_fills_in_a_phase_of_a_whole_diagnosis_is_told(
-    place: Place, disk: Path, when: str, tmp_path: Path
-) -> None:
-    place.with_script(trains(before=FILLS, fault=f"if {when}: fill()"))
-    result = place.diagnose("--budget", "45s", "--json", str(tmp_path / "r.json"))
-    assert result.status in (GOOD, REFUSED, FAILED)
-    place.check(result, result.status, ["No space left on device"], shown=False)

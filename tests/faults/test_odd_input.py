@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.processes import diagnose, script, trainperf
+from kit.processes import trainperf
 from trainperf.patch.apply import Change
 from trainperf.patch.fix import Kept
 
@@ -29,24 +29,6 @@ def test_a_folder_that_was_removed_is_named(tmp_path: Path) -> None:
     result = subprocess.run(("sh", "-c", shell), cwd=tmp_path, capture_output=True, text=True)
     assert result.returncode == 2
     assert result.stderr.startswith("trainperf: the working directory is no longer there\n")
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ('budget = "3\0min"', "cannot be read"),
-        ("budget = 1e308", "budget"),
-        ("ignore = 5", "ignore"),
-        ("budget = [", "cannot be read"),
-    ],
-)
-def test_settings_that_are_none_are_named(tmp_path: Path, settings: str, says: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f"[tool.trainperf]\n{settings}\n")
-    script(tmp_path, "raise SystemExit('the end')", "train.py")
-    result = diagnose(tmp_path, "train.py")
-    assert result.returncode == 2
-    assert says in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_a_link_that_was_planted_for_a_part_of_a_list_is_not_followed(tmp_path: Path) -> None:

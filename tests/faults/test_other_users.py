@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.harness import GOOD, NOT_MEASURED, REFUSED, Place, ended, trains
+from faults.harness import NOT_MEASURED, REFUSED, Place, ended
 from kit.processes import LONG_S, gone, strays, unique
 from kit.processes import ended as ended_sleeping
 from trainperf.run.stopping import GUARD, LOOK_S
@@ -156,16 +156,6 @@ def test_a_folder_that_was_made_for_them_is_refused(theirs: Place, made: str) ->
     theirs.check(result, REFUSED, ["is not a folder of yours alone"], shown=False)
 
 
-def test_runs_that_may_not_be_read_are_no_error(theirs: Place) -> None:
-    as_theirs(theirs, "raise SystemExit(1)")
-    foreign = theirs.runs / "of root"
-    foreign.mkdir(mode=0o700)
-    (foreign / "run.json").write_text('{"parent": 1}')
-    result = theirs.diagnose("--no-trials")
-    theirs.check(result, NOT_MEASURED, shown=False)
-    assert (foreign / "run.json").exists()
-
-
 @pytest.mark.alone  # any other run would end it first
 @pytest.mark.parametrize("guard", ["lives", "is killed too"])
 def test_what_was_killed_is_ended_by_the_next_start_of_that_user_only(
@@ -204,13 +194,3 @@ def _wait_for_output(runs: Path, text: str) -> None:
             return
         signal.sigtimedwait([], 0.05)
     raise AssertionError(f"nothing said {text!r}")
-
-
-@pytest.mark.alone
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_a_whole_diagnosis_of_an_unprivileged_user_leaves_nothing(theirs: Place) -> None:
-    as_theirs(theirs, trains(first="assert os.getuid() != 0"))
-    result = theirs.diagnose("--budget", "40s")
-    theirs.check(result, GOOD, ["steps"])
-    assert owned(theirs.runs) == []

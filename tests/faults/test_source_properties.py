@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from faults.test_properties import quick, refused, values
+from faults.test_properties import quick, refused
 from reporters.samples import INPUT_BOUND
 from rewriting import Append
 from trainperf.errors import CannotRewrite, TrainperfError
@@ -101,19 +100,6 @@ def test_a_fix_is_written_in_the_encoding_and_with_the_line_ends_of_the_file(
     assert change.after != data
 
 
-@encodings
-@ends
-def test_what_a_patch_cannot_carry_is_refused_in_a_line(encoding: str, end: str) -> None:
-    data = source_in(encoding, end, 1)
-    disk = Disk({PATH: data}.__getitem__, lambda path: True)
-    if encoding.startswith("utf-8"):
-        (change,) = plan(diagnosed(data, 3), ("cache",), FIXES, disk).changes
-        assert change.after == data.replace(b"map(f)", b"map(f).cache()")
-        return
-    with pytest.raises(TrainperfError, match="which a patch cannot carry"):
-        plan(diagnosed(data, 3), ("cache",), FIXES, disk)
-
-
 @settings(quick, max_examples=150)
 @given(sources())
 def test_a_fix_changes_its_line_and_no_other_byte_or_nothing(
@@ -143,17 +129,6 @@ def test_a_fix_changes_its_line_and_no_other_byte_or_nothing(
 def test_bytes_that_are_no_source_are_refused(data: bytes, name: str) -> None:
     try:
         source = Source(name, data)
-    except CannotRewrite as error:
-        refused(error)
-    else:
-        assert source.encode(source.text) == data
-
-
-@quick
-@given(values.map(lambda value: json.dumps({"nbformat": 4, "cells": value}).encode()))
-def test_a_notebook_of_any_form_is_read_or_refused(data: bytes) -> None:
-    try:
-        source = Source("train.ipynb", data)
     except CannotRewrite as error:
         refused(error)
     else:

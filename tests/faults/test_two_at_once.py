@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -63,22 +62,3 @@ def test_two_whole_diagnoses_at_once_do_each_other_no_harm(place: Place) -> None
         assert any(
             again.stdout.splitlines()[:3] == result.stdout.splitlines()[:3] for result in results
         )
-
-
-@pytest.mark.alone
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_one_that_is_killed_beside_another_costs_the_other_nothing(place: Place) -> None:
-    place.with_script(trains(first="open('written', 'w').close()"))
-    first = place.start("diagnose", "--budget", "60s", "--output-dir", str(place.runs), "train.py")
-    second = place.start("diagnose", "--budget", "45s", "--output-dir", str(place.runs), "train.py")
-    with ThreadPoolExecutor(1) as pool:
-        waited = pool.submit(ended, second)
-        while len(list(Path(place.runs).glob("*/leg-*"))) < 1 and not waited.done():
-            first.poll()
-        first.kill()
-        first.communicate()
-        result = waited.result()
-    place.check(result, GOOD, ["steps"], shown=False)
-    place.check_nothing_left()
-    assert len(list(place.runs.glob("*/diagnosis.json"))) == 1

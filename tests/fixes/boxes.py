@@ -53,7 +53,7 @@ LAST_OF_EIGHT = _gpus(*[False] * 7, True, index=None)
 SLICES = _gpus(True, False, mig=True)
 """Of one card: a process can have one."""
 
-CUDA_TRACE = Trace("cuda", 3, (Operator("aten::addmm", 24, 0.09),), 0.0, 120, gap_s=0.0)
+CUDA_TRACE = Trace("cuda", (Operator("aten::addmm", 24, 0.09),), 0.0, 120, gap_s=0.0)
 """A pass whose kernels, all of them matrix products, take 90 ms."""
 
 
@@ -101,9 +101,6 @@ CARDS = (
         memory_total=24 * 1024**3,
         compute_capability="8.6",
         max_sm_clock_mhz=1710,
-        pcie_generation=4,
-        pcie_width=16,
-        persistence=True,
         ecc_errors=0,
         mig=False,
         other_processes=0,
@@ -130,7 +127,6 @@ SHARDS = (
         examples=("/opt/ml/input/data/train/00001.tar",),
         cold_bytes_s=120.0 * MIB,
         cold_parallel_bytes_s=125.0 * MIB,
-        warm_bytes_s=4000.0 * MIB,
         cold_file_s=1.2,
         probed_bytes=64 * MIB,
         opens_per_step=0.04,
@@ -149,8 +145,6 @@ OBJECTS = (
         requests=3200,
         request_s=0.022,
         mean_object_bytes=120_000.0,
-        latency_s=0.020,
-        throughput=((1, 4e6), (16, 55e6)),
         body_s=0.002,
         seconds=20.0,
         concurrency=1.0,

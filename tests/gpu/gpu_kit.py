@@ -18,11 +18,11 @@ import pytest
 
 from kit.processes import patient
 from trainperf.model import Equivalence, Leg, Run
-from trainperf.trial.budget import Bench, Clock, Costs
+from trainperf.trial.budget import WARM_UP_STEPS, Bench, Clock, Costs
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.leg import Leg as RunningLeg
 from trainperf.trial.parity import read_losses
-from trainperf.trial.planning import SEED, WARM_UP_STEPS
+from trainperf.trial.planning import SEED
 from trainperf.trial.queue import Queue
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,12 +65,3 @@ def test_a_file_of_the_user_in_the_current_directory_is_not_the_framework(
     (tmp_path / "here" / "torch.py").write_text("raise SystemExit('the wrong one')")
     monkeypatch.chdir(tmp_path / "here")
     assert torch_build().version == "9.9"
-
-
-def test_a_bare_folder_with_the_name_of_a_framework_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "folders" / "torch").mkdir(parents=True)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "folders"))
-    venv.create(tmp_path / "bare", with_pip=False)  # a real one would be found first
-    assert installed_builds(python=str(tmp_path / "bare" / "bin" / "python")) == ()

@@ -15,20 +15,6 @@ MOUNT_V1 = (
 )
 
 
-def test_garbled_files_mean_no_limits(tmp_path: Path) -> None:
-    root = write(
-        tmp_path,
-        {
-            "proc/self/mountinfo": "nonsense\n" + MOUNT_V2,
-            "proc/self/cgroup": "\nnonsense\n0::/a\n",
-            "sys/fs/cgroup/a/cpu.max": "100000 0\n",
-            "sys/fs/cgroup/a/memory.max": "lots\n",
-        },
-    )
-    assert host.cpu_quota(root) is None
-    assert host.memory_limit(root) is None
-
-
 def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
     root = write(
         tmp_path,

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -55,24 +53,6 @@ def test_garbage_is_no_instance_type(text: str) -> None:
     assert said.reason
     assert len(said.reason) < 200
     assert said.reason.isprintable()
-
-
-def test_what_does_not_speak_http_is_no_service() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.listen()
-        port = server.getsockname()[1]
-
-        def babble() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(1000)
-                connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
-
-        thread = threading.Thread(target=babble)
-        thread.start()
-        said = ask_metadata_service({ENDPOINT: f"http://127.0.0.1:{port}"}, PATIENT)
-        thread.join()
-    assert "no instance metadata service can be reached" in said.reason
 
 
 @pytest.mark.parametrize("given", ["http://[broken", "ftp://x", "://", "http://127.0.0.1:99999"])

@@ -18,7 +18,6 @@ from trainperf.machine.aws.instance import (
     ENDPOINT,
     NO_CREDENTIALS,
     NOT_AWS,
-    Inquiry,
     _price_per_hour,
     ask_price_list,
     identify,
@@ -106,13 +105,6 @@ def test_a_training_job_is_told_by_its_files(tmp_path: Path) -> None:
     assert server.asked == []
 
 
-def test_the_local_mode_of_sagemaker_is_no_instance(tmp_path: Path) -> None:
-    root = write(job(tmp_path, current_instance_type="local_gpu", hosts=["algo-1"]), LAPTOP)
-    assert identify(root, {}) == (None, NOT_AWS)
-    for text in ("", "{", "[]", "{}", '{"current_instance_type": 7}'):
-        assert identify(write(tmp_path, {CONFIG: text}), {}) == (None, NOT_AWS)
-
-
 # ------------------------------------------------------------------------- in its time
 
 
@@ -126,28 +118,6 @@ def test_a_service_that_takes_half_a_minute_holds_nobody_up(
         machine = inspect_machine(root)
         assert time.monotonic() - began < FAR_TOO_LONG
     assert machine.instance is None or machine.instance.source.startswith("firmware")
-
-
-def test_a_service_that_gives_its_answer_in_drops_holds_nobody_up(tmp_path: Path) -> None:
-    """Each wait is short enough for a timeout; together they are not."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        asked = Inquiry(
-            tmp_path,
-            {ENDPOINT: f"http://127.0.0.1:{server.getsockname()[1]}"},
-        )
-        connection, _ = server.accept()
-        with connection:
-            began = time.monotonic()
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n")
-            known = None
-            while known is None and time.monotonic() - began < FAR_TOO_LONG:
-                connection.sendall(b"x")
-                time.sleep(0.1)
-                if time.monotonic() - began > 1.2:
-                    known = asked.answer()
-    assert known is not None
-    assert known.instance is None
-    assert known.instance_reason
 
 
 # ------------------------------------------------------------------------- the machine
@@ -241,12 +211,3 @@ def test_a_price_list_that_denies_is_named_by_its_error_alone(
     assert found[-1][1] is None
     assert "AccessDeniedException" in found[-1][2]
     assert SECRET not in repr(found)
-
-
-def test_a_profile_that_does_not_exist_is_no_error(
-    nobody: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "of-another-machine")
-    (known,) = told(G5)
-    assert known[1] is None
-    assert "ProfileNotFound" in known[2]

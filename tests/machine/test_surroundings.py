@@ -7,7 +7,7 @@ import pytest
 from evidence.test_objects_seen import LOOP, of, sums
 from fixes.boxes import box
 from trainperf.machine import after_run
-from trainperf.machine.storage import reads, s3_probe
+from trainperf.machine.storage import reads
 from trainperf.machine.storage.reads import NO_FILES, NO_NAMES
 
 
@@ -16,7 +16,6 @@ def test_steps_that_read_from_s3_and_open_no_files_are_not_said_to_have_their_da
     monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     monkeypatch.setattr(reads, "probe", lambda *_, **__: ((), why))
-    monkeypatch.setattr(s3_probe, "probe", lambda objects, *_: objects)
     by_s3 = of([*LOOP, sums(119.0, 300, 6.0)])
 
     assert after_run.probe_storage(of(LOOP), box()).reads_reason == why

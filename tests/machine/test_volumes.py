@@ -45,15 +45,6 @@ def on(root: Path, path: str, *lines: str, instance: InstanceType | None = None)
 ROOT = "27 1 259:1 / / rw,relatime shared:1 - xfs /dev/nvme0n1p1 rw,attr2"
 
 
-def test_without_mountinfo_nothing_is_known(tmp_path: Path) -> None:
-    assert mounts(tmp_path) == ()
-    assert mount_of("/data", ()) is None
-
-
-def test_lines_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
-    assert mountinfo(tmp_path, "", "27 1 8:1 / /", "x - y") == ()
-
-
 def test_a_partition_of_an_ebs_volume_is_ebs_with_the_limit_of_the_instance(
     tmp_path: Path,
 ) -> None:

@@ -51,11 +51,6 @@ def test_an_interval_gives_one_of_four_answers(low, high, control, answer, text)
     assert (proof.low, proof.high) == (low, high)
 
 
-def test_what_cannot_be_told_says_whether_time_or_a_quiet_machine_is_wanting():
-    assert judged(trial(0.9, 1.2), QUIET).text.endswith("; a longer --budget may tell.")
-    assert judged(trial(1.03, 1.05), NOISY).text.endswith("; less than 6.0 % may be noise.")
-
-
 def test_what_is_asked_for_has_to_be_sure():
     proof = judged(trial(1.04, 1.08), QUIET, at_least=1.05)
     assert (proof.answer, proof.proven) == ("faster", False)
@@ -74,13 +69,6 @@ def test_what_trains_something_else_is_not_proven():
     batch = judged(same, QUIET, other_steps="a step holds 64 samples, not 32")
     assert (batch.proven, batch.same_training) == (False, False)
     assert "trains something else: a step holds 64 samples, not 32;" in batch.text
-
-
-def test_what_is_slower_and_trains_something_else_says_both():
-    other = trial(0.7, 0.8, Outcome.LOSSES_DIFFER, same=False, parity="losses part at update 3")
-    assert judged(other, QUIET).text == (
-        "Slower: 0.75× (0.70 to 0.80); it trains something else: losses part at update 3."
-    )
 
 
 def test_steps_that_are_faster_in_a_training_that_is_not_are_not_proven():
@@ -160,19 +148,6 @@ def test_a_check_fails_where_a_step_surely_takes_longer(low, high, control, outc
     assert check.times.before_s == pytest.approx(0.1 / math.sqrt(low * high))
     strict = checked(judged(trial(low, high), control), tried, 0.05, True, "main")
     assert strict.exit_status == int(outcome != "passed")
-
-
-def test_a_check_of_whole_runs_tells_of_runs():
-    control = replace(QUIET, pairs=1, steps=0, floor=0.05)
-    slow = judged(trial(1.4, 1.5, basis="whole runs", pairs=2), control)
-    made = Tried(Trials("none"), control=control)
-    check = checked(slow, made, 0.05, False, "main", 14.5)
-    assert check.text.startswith("check failed: slower: 14.5 s a whole run against 10.0 s at main")
-    assert check.times is not None
-    assert (check.times.basis, check.times.after_s) == ("whole run", 14.5)
-    near = judged(trial(0.97, 1.04, basis="whole runs", pairs=2), control)
-    assert "after 2 whole runs each; less than 5.0 % may be noise" in near.text
-    assert checked(near, made, 0.05, False, "main", 14.5).text.startswith("check passed: ")
 
 
 def test_a_check_that_could_compare_nothing_tells_no_times(tmp_path: Path) -> None:

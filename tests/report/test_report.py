@@ -195,14 +195,6 @@ def test_a_job_says_what_of_its_exchange_was_not_measured(
     assert reasons(case)[what] == reason
 
 
-def test_what_an_exchange_of_unknown_cost_pays_for_is_not_asked() -> None:
-    even = "the batch from which more devices pay"
-    unknown = 'parallel.break_even_batch = missing "not known"'
-    assert even in reasons(f"ddp_straggler | {unknown}")
-    both = f"ddp_straggler | {unknown}; parallel.exchange.seconds = missing"
-    assert even not in reasons(both)
-
-
 def test_what_a_rank_waits_is_by_its_own_step() -> None:
     job = evidence_of("ddp_straggler").parallel
     waits = [waits_s(rank, job) for rank in job.processes]

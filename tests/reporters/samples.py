@@ -20,7 +20,6 @@ from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict
 from trainperf.evidence.events import NoLoop
 from trainperf.model import (
-    Channel,
     ContainerUse,
     Cost,
     Diagnosis,
@@ -262,13 +261,7 @@ BUCKET = Objects(
     request_s=0.030,
     seconds=20.0,
     requests_per_step=32.0,
-    latency_s=0.028,
-    throughput=((1, 4e6), (16, 55e6)),
     errors=(("SlowDown", 40),),
-    probe_errors=(("Timeout", 1),),
-    probed_requests=29,
-    probed_bytes=5_000_000,
-    probed_usd=0.000012,
 )
 ON_AWS = replace(
     TWO_GPUS.evidence.machine,
@@ -282,7 +275,6 @@ EVERYTHING = replace(
         ALL_OUTCOMES,
         machine=ON_AWS,
         objects=(BUCKET,),
-        channels=(Channel("train", "File", "/opt/ml/input/data/train", "S3", "image/jpeg"),),
         container=ContainerUse(
             21.2,
             quota_cores=4.0,

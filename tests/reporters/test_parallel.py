@@ -161,8 +161,8 @@ def test_the_exchange_is_told_with_its_cost_and_what_it_rests_on() -> None:
 
 
 def test_what_was_not_measured_of_the_exchange_is_left_out() -> None:
-    untimed = exchanging(seconds_=NOT_TIMED, waiting_=NOT_TIMED, all_reduce=NOT_TIMED, link=None)
-    for label in ("Costs a step", "Waiting", "All-reduce alone", "Link"):
+    untimed = exchanging(seconds_=NOT_TIMED, waiting_=NOT_TIMED, all_reduce=NOT_TIMED)
+    for label in ("Costs a step", "Waiting", "All-reduce alone"):
         assert label not in of(untimed, EXCHANGE)
     noisy = costing(0.0, 0.0021)
     told = of(noisy, EXCHANGE)

@@ -31,7 +31,6 @@ from reporters.samples import (
 )
 from trainperf.model import (
     BetweenEpochs,
-    Channel,
     ContainerUse,
     Cost,
     CudaDevice,
@@ -285,13 +284,9 @@ PROBED = replace(
     FILES,
     cold_bytes_s=125.0 * MIB,
     cold_parallel_bytes_s=250.0 * MIB,
-    warm_bytes_s=2048.0 * MIB,
-    open_s=4e-6,
     cold_file_s=120e-6,
     warm_file_s=7e-6,
-    whole_files=True,
-    probed_files=200,
-    cached_share=1.0,
+    probed_bytes=2 * MIB,
 )
 
 
@@ -306,12 +301,10 @@ def test_place_files_step_and_rates_are_told() -> None:
         "/: disk, ext4, vda",
         "640 files, 32.0 MiB; the middle one has 49.7 KiB",
         "opens 32 files; reads 1.60 MiB",
-        "125 MiB/s by one reader, 250 MiB/s by four; a file takes 120 µs, 4.00 µs of it to open",
-        "100 % of the sample was in memory after the run",
+        "125 MiB/s by one reader, 250 MiB/s by four (2.00 MiB were read)",
     ):
         assert words in told
     assert "Cold not measured: the files were removed" in files(FILES)
-    assert "Warm" not in files(FILES)
     assert "more than 640 files" in files(replace(FILES, at_least=True))
     assert "and from 2 more volumes" in files(*[FILES] * 6)
     ebs = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon EBS", 437.5e6, "EBS base")
@@ -326,29 +319,17 @@ def test_of_mapped_files_it_says_what_came_from_storage(stored: float, much: str
     assert "Each step" not in files(replace(mapped, stored_per_step=None))
 
 
-def test_channels_are_named() -> None:
-    channel = Channel("train", "FastFile", "/opt/ml/input/data/train", "S3")
-    assert "Channel train: FastFile mode from S3" in files(channels=(channel,))
-    assert "the job's own mode" in files(channels=(replace(channel, mode=""),))
-
-
 def bucket(*several: Objects) -> str:
     return section(storage.objects, over(INPUT_BOUND, objects=several))
 
 
-def test_requests_to_s3_are_told_with_units_and_cost() -> None:
+def test_requests_to_s3_are_told_with_units() -> None:
     assert bucket() == ""
-    before, after = bucket(BUCKET).split("Probe:")
-    assert "s3://data/train/, eu-west-1" in before
-    assert "3,200 requests, 160 requests/s, 32.0 for each batch; 30.0 ms until the" in before
-    assert "Answered with SlowDown 40 times." in before
-    assert "55.0 MB/s with 16 at once" in after
-    assert "29 requests and 5.00 MB; at most $0.000012 by AWS's list prices." in after
-    assert "Answered with Timeout 1 time." in after
-    assert "$" not in bucket(replace(BUCKET, probed_usd=0.0))
-    bare = bucket(Objects("data", reason="no AWS credentials were found"))
-    assert "no request by boto3 or s3fs was seen" in bare
-    assert "Not probed: no AWS credentials were found." in bare
+    told = bucket(BUCKET)
+    assert "s3://data/train/, eu-west-1" in told
+    assert "3,200 requests, 160 requests/s, 32.0 for each batch; 30.0 ms until the" in told
+    assert "Answered with SlowDown 40 times." in told
+    assert "no request by boto3 or s3fs was seen" in bucket(Objects("data"))
 
 
 # --------------------------------------------------------------------------------- money
@@ -408,16 +389,8 @@ def over_time(seen: OverTime | None) -> str:
 
 
 def test_a_run_that_becomes_slower_says_by_how_much() -> None:
-    for silent in (
-        None,
-        replace(SLOWER, low=1.05),
-        replace(SLOWER, disturbed=True),
-        replace(SLOWER, rising=False),
-        replace(SLOWER, batch_ratio=1.5),
-    ):
-        assert over_time(silent) == ""
+    assert over_time(None) == ""
     assert "late 150 ms, early 100 ms: 1.50× (1.47 to 1.53) as long" in over_time(SLOWER)
-    assert "0.500 times the bytes" in over_time(replace(SLOWER, batch_ratio=0.5))
 
 
 @pytest.mark.parametrize(

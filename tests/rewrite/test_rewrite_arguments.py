@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import runpy
 import sys
@@ -13,7 +12,7 @@ import pytest
 from rewriting import project_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.arguments import Wanted, set_argument
-from trainperf.source.origins.calls import RecordedCall
+from trainperf.source.origins import RecordedCall
 
 HEAD = "from loaders import DataLoader\n"
 
@@ -24,12 +23,6 @@ p.add_argument("--batch-size", type=int, default=4)
 p.add_argument("-j", "--workers", type=int, default=0)
 p.add_argument("--persistent-workers", action="store_true")
 """
-BY_FUNCTION = """\
-from loaders import DataLoader
-def get_loader(name, batch_size, num_workers=0, pin=False):
-    return ▸DataLoader(name, batch_size=batch_size, num_workers=num_workers, pin_memory=pin)◂
-"""
-
 
 LOADERS = """\
 CALLS = []
@@ -118,18 +111,6 @@ def test_the_one_place_that_was_live_is_edited(text, expected, tmp_path):
     assert {each["num_workers"] for each in calls if each["dataset"] == "train"} == {2}
 
 
-def test_a_number_that_two_callers_write_out_changes_for_both(tmp_path):
-    files = {
-        "train.py": "from data import get_loader\nget_loader('train', 4, 0)\n"
-        "get_loader('test', 8, 0)\n",
-        "data.py": BY_FUNCTION,
-    }
-    after = edited(files, seen_of(calls_of(tmp_path / "before", files)))
-    calls = calls_of(tmp_path / "after", {**files, **after})
-    assert list(after) == ["train.py"]
-    assert [each["num_workers"] for each in calls] == [2, 2]
-
-
 @pytest.mark.parametrize(("text", "_"), cases("call"))
 def test_where_the_place_is_not_sure_the_call_itself_overrules(text, _, tmp_path):
     files = files_of(text)
@@ -171,7 +152,6 @@ def test_what_needs_workers_is_not_on_by_default_where_there_are_none(keep, tmp_
     [
         ("how = dict(num_workers=2)", "how = dict(num_workers=2, persistent_workers=True)"),
         ("n = 2\nhow = {'num_workers': n}", "'num_workers': n, 'persistent_workers': n > 0}"),
-        ("how = {'num_workers': 2} if 1 else {}", "{'num_workers': 2, 'persistent_workers': True}"),
     ],
 )
 def test_what_needs_workers_is_put_beside_them(how, expected, tmp_path):
@@ -191,28 +171,6 @@ def test_two_arguments_come_into_one_dictionary(tmp_path):
     set_argument(script, site, Wanted("pin_memory", "True", 7), seen)
     text = script.sources()["/project/train.py"]
     assert "how = {'num_workers': 2, 'pin_memory': True}\n" in text
-
-
-def test_a_choice_of_two_that_become_the_same_is_one_no_more():
-    text = "extra = dict(fused=True) if use_fused else dict()\no = ▸AdamW(groups, **extra)◂\n"
-    seen = RecordedCall({"fused": None}, defaults={"fused": None})
-    after = edited({"train.py": text}, seen, Wanted("fused", "True"))
-    assert after["train.py"].startswith("extra = dict(fused=True)\n")
-    text = "n = 2 if fast else 0\n▸DataLoader(x, num_workers=n)◂\n"
-    after = edited({"train.py": text}, RecordedCall({"num_workers": 0}))
-    assert after["train.py"].startswith("n = 2\n")
-
-
-def test_a_number_worked_out_from_itself_is_followed_where_it_stayed_what_it_was():
-    """As ImageNet's example shares workers out among the ranks of a machine."""
-    text = f"{OPTIONS}args = p.parse_args()\nif args.distributed:\n    args.workers = int("
-    text += "args.workers / ranks)\n▸DataLoader(x, num_workers=args.workers)◂\n"
-    files = {"train.py": text.replace("type=int, default=0", "type=int, default=4")}
-    assert "default=2)" in edited(files, RecordedCall({"num_workers": 4}))["train.py"]
-    with contextlib.suppress(CannotRewrite):  # 0 is 0 however many share it
-        assert (
-            "default=0)" in edited({"train.py": text}, RecordedCall({"num_workers": 0}))["train.py"]
-        )
 
 
 def test_a_global_that_the_command_sets_by_its_name_is_changed_there():

@@ -51,12 +51,6 @@ def test_what_legs_write_is_theirs_and_goes_with_them(users, tmp_path):
     assert theirs.read_text() == "the user's"
 
 
-def test_everything_goes_also_where_the_trials_fail(users, tmp_path):
-    with pytest.raises(KeyError), filled(users, tmp_path / "own"):
-        raise KeyError
-    assert not (tmp_path / "own").exists()
-
-
 def test_a_folder_of_triton_is_moved_only_where_the_user_moved_it(users, tmp_path):
     own = tmp_path / "own"
     moved = {**users, "TRITON_CACHE_DIR": str(tmp_path / "home" / ".triton" / "cache")}
@@ -64,30 +58,6 @@ def test_a_folder_of_triton_is_moved_only_where_the_user_moved_it(users, tmp_pat
     with filled(moved, own):
         assert (own / "triton" / "kernel").read_text() == "the user's"
     assert "TRITON_CACHE_DIR" not in private(users, own)
-
-
-def test_flags_of_xla_lead_to_folders_of_the_trials_where_they_lead_to_any(users, tmp_path):
-    flag, other = "--xla_gpu_per_fusion_autotune_cache_dir", "--xla_gpu_autotune_level=2"
-    (tmp_path / "tuned").mkdir()
-    (tmp_path / "tuned" / "fusion").write_text("the user's")
-    given = {**users, "XLA_FLAGS": f"{other} {flag}={tmp_path}//tuned/", "TF_XLA_FLAGS": "--x"}
-    own = tmp_path / "own"
-    told = private(given, own)
-    place = own / "xla_gpu_per_fusion_autotune_cache_dir"
-    assert told["XLA_FLAGS"] == f"{other} {flag}={place}"
-    assert "TF_XLA_FLAGS" not in told
-    with filled(given, own):
-        assert (place / "fusion").read_text() == "the user's"
-
-
-def test_a_user_who_never_compiled_has_empty_folders_and_the_usual_places(tmp_path, monkeypatch):
-    given = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    monkeypatch.setattr(caches.getpass, "getuser", lambda: "a:user")
-    (tmp_path / "torchinductor_a_user").mkdir()
-    (tmp_path / "torchinductor_a_user" / "kernel").touch()
-    with filled(given, tmp_path / "own"):
-        assert files(tmp_path / "own") == ["inductor/kernel"]
-        assert (tmp_path / "own" / "triton" / ".triton" / "cache").is_dir()
 
 
 def test_a_large_folder_is_read_as_long_as_there_is_time(users, tmp_path, monkeypatch):

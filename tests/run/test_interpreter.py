@@ -10,7 +10,7 @@ import pytest
 
 from trainperf.commands import session
 from trainperf.errors import TrainperfError
-from trainperf.run.interpreter import Interpreter, frameworks_of, interpreter_for
+from trainperf.run.interpreter import Interpreter, interpreter_for
 
 TORCH = "import torch\n"
 
@@ -93,12 +93,6 @@ def test_what_was_asked_for_is_taken_and_the_others_that_have_it_are_named(place
         assert f"{full}/bin/python has: --python PATH" in lacking
 
 
-def test_the_environment_of_a_uv_project_is_found_from_a_folder_within(place):
-    (place / "uv.lock").write_text("")
-    environment(place / ".venv", "torch")
-    assert taken(place)[0].why == "the environment of the uv project"
-
-
 def test_trainperfs_own_is_named_by_nothing(place, monkeypatch):
     monkeypatch.undo()
     chosen, lacking = taken(place, VIRTUAL_ENV=sys.prefix)
@@ -118,20 +112,6 @@ def test_what_cannot_be_observed_is_refused_before_anything_runs(place, python, 
         environment(place / "work" / "other", python=python)
     with pytest.raises(TrainperfError, match=message):
         taken(place, Path("other"))
-
-
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        ("import torch.nn as nn\nfrom tensorflow.keras import layers", {"torch", "tensorflow"}),
-        ("def main():\n    import keras", {"keras"}),
-        ("from .torch import x\nimport numpy, torchvision", set()),
-        ("import torch\nthis is no Python", set()),
-    ],
-)
-def test_frameworks_are_those_that_a_script_imports_itself(tmp_path, source, names):
-    (tmp_path / "train.py").write_text(source)
-    assert frameworks_of(tmp_path / "train.py") == names
 
 
 def test_a_target_says_who_runs_it_and_why(place, monkeypatch):

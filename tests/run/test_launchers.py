@@ -33,8 +33,3 @@ def test_both_spellings_of_an_option_are_read_and_written():
         assert value(command, 1, NPROC) == "4"
         assert value(replaced(command, 1, NPROC, "2"), 1, NPROC) == "2"
     assert replaced(("mpirun", "-np", "4", "python", "x.py"), 1, NP, "1")[1:3] == ("-np", "1")
-
-
-def test_an_option_at_the_end_without_a_value_is_left_alone():
-    assert value(("mpirun", "-np"), 1, NP) is None
-    assert replaced(("mpirun", "-np"), 1, NP, "1") == ("mpirun", "-np")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,6 @@ def test_sources_are_laid_over_and_the_users_file_stays(tmp_path: Path) -> None:
 def test_one_that_goes_on_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
     source = "import subprocess; subprocess.Popen(['sleep', '1000']).wait()"
     assert finished(tmp_path, source, limit_s=0.5).seconds is None
-
-
-def test_the_user_can_end_it(tmp_path: Path) -> None:
-    asked = threading.Event()
-    threading.Timer(0.3, asked.set).start()
-    run = Run(python("-c", "import time; time.sleep(1000)"), str(tmp_path), "script")
-    assert run_to_its_end(run, tmp_path / "run", LONG_S, asked.is_set).seconds is None
 
 
 def test_nothing_is_observed_in_it_even_where_legs_are(tmp_path: Path) -> None:

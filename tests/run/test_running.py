@@ -131,12 +131,6 @@ def test_of_a_rank_the_command_is_that_of_its_launcher(folder):
     assert of_rank.script == str(folder / "train.py")
 
 
-def test_a_rank_without_a_launcher_above_it_is_taken_as_it_is(folder):
-    command = (sys.executable, "train.py")
-    with started(*command, cwd=folder, RANK="1", WORLD_SIZE="2") as (process, _):
-        assert running.read(process.pid).command == command
-
-
 def test_below_a_shell_the_pythons_are_named(folder):
     (folder / "run.sh").write_text(f"{sys.executable} train.py --lr 1; true\n")
     with started("bash", "run.sh", cwd=folder) as (process, _):
@@ -145,16 +139,6 @@ def test_below_a_shell_the_pythons_are_named(folder):
     assert f"process {process.pid} (bash) is not Python; below it: {below.pid} (" in str(error)
     assert "train.py --lr 1)" in str(error)
     assert error.hint == f"trainperf diagnose --pid {below.pid}"
-
-
-def test_a_shell_that_trainperf_itself_was_started_from_is_not_told_to_diagnose_it(
-    folder, monkeypatch
-):
-    (folder / "run.sh").write_text(f"{sys.executable} train.py; true\n")
-    with started("bash", "run.sh", cwd=folder) as (process, _):
-        [below] = psutil.Process(process.pid).children()
-        monkeypatch.setattr(os, "getpid", lambda: below.pid)
-        assert "starts none" in str(refused(process.pid))
 
 
 def test_what_starts_no_python_is_refused(folder):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -21,10 +20,6 @@ from trainperf.run import guarding, view
 from trainperf.run.view import remove
 
 NOBODY = 65534
-OTHERWISE = (
-    "not guarded: what the script writes elsewhere by other means than Keras, TensorFlow and "
-    "PyTorch, or sends"
-)
 SOURCES = Path(view.__file__).parent
 
 
@@ -161,22 +156,6 @@ def test_the_command_cannot_tell_the_view_from_the_folder(user, tmp_path, locale
 
 
 @needs_view
-def test_ignored_and_blocked_signals_stay_as_they_were(user, tmp_path):
-    def before() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
-
-    command = ("/bin/sh", "-c", "grep ^Sig /proc/self/status; exit 3")
-    alone = run(command, user, preexec_fn=before)
-    enclosed = view.enclosed(command, [str(user)], tmp_path / "scratch", [])
-    within = run(enclosed, user, preexec_fn=before)
-    mask = [line.split() for line in within.stdout.splitlines() if "SigQ" not in line]
-    assert mask == [line.split() for line in alone.stdout.splitlines() if "SigQ" not in line]
-    assert within.returncode == alone.returncode == 3
-
-
-@needs_view
 def test_commands_are_found_as_without_the_view(user, tmp_path):
     (user / "tool.sh").write_text("#!/bin/sh\necho here $0 $1\n")
     (user / "tool.sh").chmod(0o755)
@@ -185,14 +164,6 @@ def test_commands_are_found_as_without_the_view(user, tmp_path):
         enclosed = view.enclosed(command, [str(user)], tmp_path / f"scratch{number}", [])
         alone, within = run(command, user, env=env), run(enclosed, user, env=env)
         assert (within.stdout, within.returncode) == (alone.stdout, 0)
-
-
-@needs_view
-def test_a_command_that_is_not_there_is_named(user, tmp_path):
-    command = view.enclosed(("no-such-command",), [str(user)], tmp_path / "scratch", [])
-    result = run(command, user)
-    assert result.returncode == view.NOT_STARTED
-    assert result.stderr == "trainperf: cannot start no-such-command: No such file or directory\n"
 
 
 @needs_view
@@ -233,20 +204,6 @@ def test_children_see_the_same_view_and_it_ends_with_them(user, tmp_path):
     result = run(view.enclosed(python(source), [str(user)], tmp_path / "scratch", []), user)
     assert result.stdout == "from the parent\n"
     assert str(user) not in [point for point, _ in view.mounts()]
-
-
-@needs_view
-def test_several_folders_are_covered(tmp_path):
-    folders = [project(tmp_path / name) for name in ("one", "two")]
-    before = [snapshot(folder) for folder in folders]
-    source = f"""
-    import os
-    for folder in {[str(one) for one in folders]!r}:
-        open(os.path.join(folder, "checkpoints", "best.keras"), "w").write("worse")
-    """
-    command = view.enclosed(python(source), [str(one) for one in folders], tmp_path / "s", [])
-    assert run(command, tmp_path).returncode == 0
-    assert [snapshot(folder) for folder in folders] == before
 
 
 @needs_view
@@ -356,15 +313,6 @@ def test_the_hidden_folders_of_a_home_stay_real(tmp_path, monkeypatch):
     assert "lost" not in (home / "history.csv").read_text()
 
 
-def test_what_is_guarded_and_what_is_not_can_be_said():
-    found = guarding.View(("/home/me/project",), ("/home/me/project/out: it leads to /data",))
-    assert guarding.said(found) == (
-        "/home/me/project stays as it is: the script writes to a copy",
-        "not guarded: /home/me/project/out: it leads to /data",
-        OTHERWISE,
-    )
-
-
 def test_trackers_are_offline_and_what_was_off_stays_off(tmp_path):
     variables = guarding.tracker_environment(tmp_path, {"WANDB_MODE": "disabled"})
     assert "WANDB_MODE" not in variables
@@ -460,21 +408,6 @@ def test_a_folder_with_writable_files_of_others_is_not_covered_for_an_ordinary_u
     assert f"{shared} belongs to another user or group" in found[1][0]
 
 
-def test_files_of_others_that_cannot_be_written_are_no_hindrance(ordinary):
-    (ordinary / "project/data/system").write_text("read only")
-    found = json.loads(as_nobody(ordinary, PROBE).stdout)
-    assert len(found[0]) == 1
-
-
-@needs_view
-def test_nothing_is_copied_to_be_read(user, tmp_path):
-    (user / "data/big").write_bytes(os.urandom(1 << 20))
-    source = "print(len(open('data/big', 'rb').read()))"
-    scratch = tmp_path / "scratch"
-    assert run(view.enclosed(python(source), [str(user)], scratch, []), user).stdout == "1048576\n"
-    assert [path for path in scratch.rglob("*") if path.is_file()] == []
-
-
 @needs_view
 def test_where_the_disk_cannot_hold_a_view_memory_does(user, tmp_path):
     """Inside a view the scratch folder is on an overlay, as it is in a container."""
@@ -489,24 +422,6 @@ def test_where_the_disk_cannot_hold_a_view_memory_does(user, tmp_path):
     command = view.enclosed(python(source), [str(user)], tmp_path / "scratch", [])
     result = run(command, user)
     assert f"{user}/inner is held in memory" in result.stdout, result.stderr
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="for root in a container")
-def test_root_without_the_right_to_mount_is_told_so(user, tmp_path):
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        pytest.skip("setpriv is not installed")
-    source = f"""
-    import sys
-    sys.path.insert(0, {str(SOURCES.parents[1])!r})
-    from pathlib import Path
-    from trainperf.run import guarding
-    print(guarding.probe([{str(user)!r}], Path({str(tmp_path)!r}), []))
-    """
-    without = ("--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")
-    result = run((setpriv, *without, *python(source)), user)
-    assert "folders=()" in result.stdout, result.stderr
-    assert "no copy-on-write view is permitted here (unshare" in result.stdout
 
 
 @needs_view

@@ -84,22 +84,6 @@ def test_a_script_is_named_from_here_or_from_the_source_folder(
         relative_script(Path("other.py"), Path("nothing"))
 
 
-def test_a_file_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "train.py", "secret.txt")
-    opened = tarfile.bltn_open
-
-    def refusing(name: str, *args: str) -> object:
-        if str(name).endswith("secret.txt"):  # root may read all there is
-            raise PermissionError(13, "Permission denied", name)
-        return opened(name, *args)
-
-    monkeypatch.setattr(tarfile, "bltn_open", refusing)
-    with pytest.raises(TrainperfError, match=r"secret\.txt cannot be packed: Permission denied"):
-        pack(tmp_path, "train.py")
-
-
 def test_pipes_sockets_and_links_in_circles_are_passed_by(tmp_path: Path) -> None:
     write(tmp_path, "train.py")
     os.mkfifo(tmp_path / "pipe")

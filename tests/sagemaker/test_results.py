@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import random
-import shutil
 import tarfile
 from pathlib import Path
 
@@ -50,8 +48,7 @@ def test_hostile_members_stay_where_they_are(tmp_path: Path) -> None:
     )
     found = unpack(made, out)
     assert [path.name for path in out.rglob("*")] == ["diagnosis.json"]
-    assert found.diagnosis == out / "diagnosis.json"
-    assert found.ranks is None
+    assert found == out / "diagnosis.json"
     assert not (tmp_path / "evil").exists()
 
 
@@ -65,7 +62,7 @@ def test_records_of_several_hosts_come_into_one_folder(tmp_path: Path) -> None:
         ("./algo-2/trainperf/job/rank-00001/recording.json", b"1"),
     )
     found = unpack(made, out)
-    assert found.ranks == out / "job"
+    assert found == out / "job"
     assert sorted(path.name for path in (out / "job").iterdir()) == ["rank-00000", "rank-00001"]
 
 
@@ -80,28 +77,6 @@ def test_what_holds_no_report_or_is_no_archive_is_an_error(tmp_path: Path) -> No
     broken.write_bytes(whole.read_bytes()[:150])
     with pytest.raises(TrainperfError, match="cannot be unpacked"):
         unpack(broken, tmp_path)
-
-
-def test_a_damaged_archive_is_an_error_and_nothing_else(tmp_path: Path) -> None:
-    whole = archive(
-        tmp_path, ("trainperf/diagnosis.json", bytes(range(256)) * 40), ("trainperf/a", b"x" * 999)
-    ).read_bytes()
-    draw = random.Random(0)
-    bad = tmp_path / "bad.tar.gz"
-    refused = 0
-    for _ in range(300):
-        data = bytearray(whole)
-        for _ in range(draw.randint(1, 4)):
-            data[draw.randrange(len(data))] = draw.randrange(256)
-        bad.write_bytes(bytes(data))
-        out = tmp_path / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir()
-        try:
-            unpack(bad, out)
-        except TrainperfError:
-            refused += 1
-    assert refused > 100
 
 
 def test_an_archive_that_grows_beyond_measure_is_given_up(

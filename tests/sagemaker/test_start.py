@@ -41,7 +41,6 @@ def ml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     config = tmp_path / "input/config"
     config.mkdir()
     (config / "inputdataconfig.json").write_text(json.dumps({"train-data": {}, "trainperf": {}}))
-    (config / "hyperparameters.json").write_text(json.dumps({"lr": "0.1", "b": "4"}))
     return tmp_path
 
 
@@ -87,10 +86,9 @@ def test_the_source_is_unpacked_trainperf_installed_and_the_script_diagnosed(
     assert requirements[-2:] == ["-r", str(ml / "code/requirements.txt")]
     assert (ml / "code/package/model.py").is_file()
     assert diagnose[:4] == [sys.executable, "-m", "trainperf", "diagnose"]
-    assert diagnose[-7:] == ["train.py", "--lr", "0.1", "-b", "4", "--epochs", "1"]
+    assert diagnose[-3:] == SCRIPT
     assert str(ml / "output/data/trainperf/diagnosis.json") in diagnose
     assert ran.environment["SM_CHANNEL_TRAIN_DATA"] == str(ml / "input/data/train-data")
-    assert json.loads(ran.environment["SM_HPS"]) == {"lr": "0.1", "b": "4"}
 
 
 def test_without_a_report_the_job_fails_and_says_why(
@@ -103,18 +101,18 @@ def test_without_a_report_the_job_fails_and_says_why(
 
 
 def test_on_several_hosts_each_leaves_a_record(ml: Path) -> None:
-    command = start.diagnosing(PLAN, ml, (["algo-1", "algo-2"], "algo-2"), {}, 4)
+    command = start.diagnosing(PLAN, ml, ["algo-1", "algo-2"], 4)
     assert command[-5:] == ["--run-dir", str(ml / "job"), *SCRIPT]
     assert "--json" not in command
 
 
 def test_torchrun_is_given_a_rank_for_each_gpu_and_the_first_host_to_meet_at(ml: Path) -> None:
     plan = PLAN | {"torchrun": True}
-    alone = start.diagnosing(plan, ml, (["algo-1"], "algo-1"), {}, 0)
+    alone = start.diagnosing(plan, ml, ["algo-1"], 0)
     assert alone[alone.index("--") :] == [
         "--", "torchrun", "--nproc_per_node=1", "--standalone", *SCRIPT
     ]  # fmt: skip
-    two = start.diagnosing(plan, ml, (["algo-2", "algo-1"], "algo-2"), {}, 8)
+    two = start.diagnosing(plan, ml, ["algo-2", "algo-1"], 8)
     assert two[two.index("--") + 1 : -3] == [
         "torchrun", "--nproc_per_node=8", "--nnodes=2", "--rdzv-backend=c10d",
         "--rdzv-endpoint=algo-1:29400", "--rdzv-id=trainperf",

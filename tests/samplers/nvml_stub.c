@@ -7,11 +7,6 @@
  *   STUB_GPM=1                      GPUs have the Hopper counters
  *   STUB_THROTTLE=0x44              clock event bits
  *   STUB_CC=9.0  STUB_DRIVER=550.54.14  STUB_CUDA=12040  STUB_NAME=...
- *   STUB_NVLINK=0-1x4,1-Sx2         NVLinks, S: to a switch, H: to one that a virtual machine
- *                                   does not show, N: to an NPU, G: to a GPU that is not seen
- *   STUB_NVLINK_VERSION=6           as nvml.h counts them
- *   STUB_GENERATION=3@1  STUB_WIDTH=8@1   of GPU 1's PCIe (default 4, 16)
- *   STUB_GENERATION_NOW=4@0         of GPU 0's link at the moment (default 1)
  *   STUB_PROCESSES=0                that compute on each GPU (default 2, at most 2)
  *   STUB_ORDER=2,0,1                NVML's GPU 0 is card 2, by its UUID (default 0,1,2,...)
  *   STUB_NAME=A;B                   names of GPU 0 and 1; the last one is that of all others
@@ -21,7 +16,7 @@
  *                                   is the mean of the last whole window of 1 s
  *   STUB_LEGS=FOLDER                GPU 0 holds STUB_LEG_MIB=2048 for each living process that
  *                                   has a file there, named by its number (tests/kit/siblings.py)
- *   STUB_ECC=3  STUB_MIG=1  STUB_PERSISTENCE=1  STUB_APPLICATION_CLOCK=1410
+ *   STUB_ECC=3  STUB_MIG=1   STUB_APPLICATION_CLOCK=1410
  *                                   errors not corrected, and modes; "not supported" if not set
  *   STUB_CALLS=FILE                 append the name of every function called
  */
@@ -190,21 +185,6 @@ int nvmlDeviceGetEnforcedPowerLimit(gpu_t *gpu, unsigned *mw) { ANSWER(gpu, *mw 
 int nvmlDeviceGetMaxClockInfo(gpu_t *gpu, int type, unsigned *mhz) {
   ANSWER(gpu, *mhz = type == 1 ? 1710 : 1);
 }
-static unsigned of_gpu(const gpu_t *gpu, const char *name, unsigned otherwise) {
-  unsigned value, index;
-  int read = sscanf(setting(name, ""), "%u@%u", &value, &index);
-  return read == 2 && index == gpu->index ? value : otherwise;
-}
-int nvmlDeviceGetMaxPcieLinkGeneration(gpu_t *gpu, unsigned *n) {
-  ANSWER(gpu, *n = of_gpu(gpu, "STUB_GENERATION", 4));
-}
-int nvmlDeviceGetCurrPcieLinkGeneration(gpu_t *gpu, unsigned *n) {
-  ANSWER(gpu, *n = of_gpu(gpu, "STUB_GENERATION_NOW", 1));
-}
-int nvmlDeviceGetCurrPcieLinkWidth(gpu_t *gpu, unsigned *n) {
-  ANSWER(gpu, *n = of_gpu(gpu, "STUB_WIDTH", 16));
-}
-int nvmlDeviceGetMaxPcieLinkWidth(gpu_t *gpu, unsigned *n) { ANSWER(gpu, *n = 16); }
 /* For how long kernels ran until `t`, where they run for a share of each period. */
 static double ran(double t, double period, double share) {
   double whole = floor(t / period);
@@ -240,9 +220,6 @@ static int optional(gpu_t *gpu, const char *name, const char *function, unsigned
   *value = (unsigned)atoi(getenv(name));
   return 0;
 }
-int nvmlDeviceGetPersistenceMode(gpu_t *gpu, unsigned *mode) {
-  return optional(gpu, "STUB_PERSISTENCE", __func__, mode);
-}
 int nvmlDeviceGetMigMode(gpu_t *gpu, unsigned *current, unsigned *pending) {
   *pending = 1; /* asked for, and there after the next reset */
   return optional(gpu, "STUB_MIG", __func__, current);
@@ -257,9 +234,6 @@ int nvmlDeviceGetTotalEccErrors(gpu_t *gpu, int type, int counter, unsigned long
   *errors = found;
   return code;
 }
-int nvmlDeviceGetPcieThroughput(gpu_t *gpu, int counter, unsigned *kb) {
-  ANSWER(gpu, *kb = counter == 1 ? 2000 : 1000); /* 1 counts what the GPU receives */
-}
 #ifndef NO_nvmlDeviceGetCurrentClocksEventReasons
 int nvmlDeviceGetCurrentClocksEventReasons(gpu_t *gpu, unsigned long long *bits) {
   ANSWER(gpu, *bits = strtoull(setting("STUB_THROTTLE", "0"), NULL, 0));
@@ -273,70 +247,9 @@ typedef struct {
   unsigned domain, bus, device, id, subsystem;
   char bus_id[32];
 } pci_t;
-static int place_of(const char *peer, pci_t *pci) {
-  memset(pci, 0, sizeof *pci);
-  int hidden = *peer == 'H';
-  pci->domain = hidden ? 0xffffffff : 0;
-  pci->bus = hidden ? 0xffff : *peer >= '0' && *peer <= '9' ? 16 + atoi(peer) : 99;
-  pci->device = hidden ? 0xff : 0;
-  const char *format = hidden ? "%07X:%04X:%02X.0" : "%08X:%02X:%02X.0";
-  snprintf(pci->bus_id, sizeof pci->bus_id, format, hidden ? 0xfffffff : 0, pci->bus, pci->device);
-  return 0;
-}
-/* The other end of a GPU's link of this number: "1", "S"; NULL if there is no such link. */
-static const char *peer(const gpu_t *gpu, unsigned link) {
-  static char ends[2][8];
-  unsigned count;
-  for (const char *at = setting("STUB_NVLINK", ""); at && *at; at = strchr(at, ',')) {
-    at += *at == ',';
-    if (sscanf(at, "%7[^-]-%7[^x]x%u", ends[0], ends[1], &count) != 3) break;
-    for (int end = 0; end < 2; end++) {
-      char *after;
-      if (strtoul(ends[end], &after, 10) != gpu->index || after == ends[end]) continue;
-      if (link < count) return ends[1 - end];
-      link -= count;
-    }
-  }
-  return NULL;
-}
-static int nvlink(gpu_t *gpu, unsigned link, const char *name) {
-  int code = outcome(name, gpu);
-  if (code) return code;
-  if (!getenv("STUB_NVLINK")) return 3;
-  return link < 18 ? 0 : 2;
-}
 int nvmlDeviceGetPciInfo_v3(gpu_t *gpu, pci_t *pci) {
-  char own[8];
-  snprintf(own, sizeof own, "%u", gpu->index % 1000);
-  ANSWER(gpu, place_of(own, pci));
-}
-#ifndef NO_nvmlDeviceGetNvLinkState
-int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *active) {
-  int code = nvlink(gpu, link, __func__);
-  if (!code) *active = peer(gpu, link) != NULL;
-  return code;
-}
-#endif
-#ifndef NO_nvmlDeviceGetNvLinkVersion
-int nvmlDeviceGetNvLinkVersion(gpu_t *gpu, unsigned link, unsigned *version) {
-  int code = nvlink(gpu, link, __func__);
-  if (!code) *version = (unsigned)atoi(setting("STUB_NVLINK_VERSION", "6"));
-  return code;
-}
-#endif
-#ifndef NO_nvmlDeviceGetNvLinkRemoteDeviceType
-int nvmlDeviceGetNvLinkRemoteDeviceType(gpu_t *gpu, unsigned link, unsigned *type) {
-  int code = nvlink(gpu, link, __func__);
-  const char *end = code ? NULL : peer(gpu, link);
-  if (end) *type = *end == 'S' ? 2 : *end == 'N' ? 1 : *end == 'H' ? 255 : 0;
-  return code;
-}
-#endif
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(gpu_t *gpu, unsigned link, pci_t *pci) {
-  int code = nvlink(gpu, link, __func__);
-  const char *end = code ? NULL : peer(gpu, link);
-  if (end) place_of(end, pci);
-  return code;
+  memset(pci, 0, sizeof *pci);
+  ANSWER(gpu, pci->bus = 16 + gpu->index);
 }
 static int processes(gpu_t *gpu, unsigned *count, process_t *list, const char *name) {
   int code = outcome(name, gpu);
@@ -383,8 +296,6 @@ int nvmlGpmMetricsGet(metrics_t *request) {
       case 2: metric->value = 80.0; break;  /* SMs */
       case 5: metric->value = 25.0; break;  /* tensor cores */
       case 10: metric->result = 3; break;   /* memory: not supported */
-      case 20: metric->value = 10.0; break; /* PCIe sent, MiB/s */
-      case 21: metric->value = 0.0 / 0.0; break;
       default: metric->result = 2;
     }
   }

@@ -65,16 +65,6 @@ def test_pressure_is_the_share_of_the_time_in_which_a_task_waited(tmp_path: Path
     assert use.pressure_of == "container"
 
 
-def test_the_pressure_of_the_machine_stands_in_and_says_so(tmp_path: Path) -> None:
-    root = version_2(tmp_path, **{"proc/pressure/memory": stall(0)})
-    clock = Clock()
-    watch = ContainerWatch(root, clock)
-    clock.now += 10.0
-    write(root, {"proc/pressure/memory": stall(1_000_000)})
-    use = watch.use()
-    assert (use.cpu_pressure, use.memory_pressure, use.pressure_of) == (None, 0.1, "machine")
-
-
 def test_the_highest_memory_seen_counts_without_cache_that_can_go(tmp_path: Path) -> None:
     def holding(used: int, cache: int) -> dict[str, str]:
         return {

@@ -117,19 +117,6 @@ def test_a_recording_says_how_the_container_throttled_the_command(tmp_path: Path
     assert throttled > 0
 
 
-def test_the_machine_has_as_many_cores_as_the_quota_gives() -> None:
-    code = """
-        import json
-        from trainperf.machine import inspect_machine
-        from trainperf.machine.doctor.checks import check_cores
-
-        machine = inspect_machine()
-        print(json.dumps([machine.quota_cores, machine.cores, check_cores(machine).status]))
-    """
-    with child_group("cpu", **QUOTA) as group:
-        assert run_in(group, code) == [0.2, 0.2, "warning"]
-
-
 def test_memory_is_limited_by_the_group() -> None:
     code = """
         import json
@@ -146,18 +133,3 @@ def test_memory_is_limited_by_the_group() -> None:
         found, peak, usable = run_in(group, code)
     assert (found, usable) == (limit, limit)
     assert 64 * MIB < peak < limit
-
-
-def test_a_pinned_process_has_the_cores_of_its_mask() -> None:
-    one = min(os.sched_getaffinity(0))
-    code = (
-        f"import os; os.sched_setaffinity(0, [{one}])\n"
-        "import json\n"
-        "from trainperf.machine import inspect_machine\n"
-        "machine = inspect_machine()\n"
-        "print(json.dumps([machine.affinity_cores, machine.cores, machine.visible_cores]))\n"
-    )
-    mask, cores, visible = answer([sys.executable, "-c", code])
-    assert mask == 1
-    assert cores <= 1
-    assert visible == os.cpu_count()

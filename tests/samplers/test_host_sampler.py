@@ -111,24 +111,6 @@ def test_a_child_with_a_session_of_its_own_stays_known_when_its_parent_ends() ->
             os.kill(grandchild, signal.SIGKILL)
 
 
-def test_the_session_of_the_caller_is_not_taken_for_the_script() -> None:
-    process = subprocess.Popen([sys.executable, "-c", SLEEP])  # in our session
-    try:
-        sample = HostSampler(process.pid).sample()
-        assert sample is not None
-        assert sample.processes == 1
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_a_process_that_ended_and_was_not_waited_for_gives_no_sample() -> None:
-    with running("pass") as process:
-        sampler = HostSampler(process.pid)
-        wait_for(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
-        assert sampler.sample() is None
-
-
 class Tree(process_tree.ProcessTree):
     """A tree whose readings are given: own and reaped CPU seconds by process."""
 

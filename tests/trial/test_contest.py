@@ -6,17 +6,13 @@ import pytest
 from kit.simulated import Machine, SimulatedLeg, candidate
 from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
+from trainperf.trial.budget import MIN_PAIRS, settle_steps
 from trainperf.trial.contest import (
     MAX_PAIRS,
-    MIN_PAIRS,
     MOST_PAIRS,
     Contest,
-    beaten,
     enough,
     is_told,
-    met_itself,
-    pairs_to_come,
-    settle_steps,
     take,
 )
 from trainperf.trial.legs.faults import LegFailed
@@ -88,54 +84,6 @@ def test_a_contest_is_over_where_its_pairs_tell_enough(speedup, by, pairs, over)
     assert enough(contest(*spread(speedup, by, pairs)), 0.02) is over
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_another_experiment_is_to_give_more(apart):
-    small = contest(*spread(1.03, 0.005, 4))
-    small.candidate = replace(candidate("batch_size"), apart=apart)
-    assert enough(small, 0.02, small.worth) is apart
-
-
-def racing(*ratios, race="workers"):
-    return contest(*ratios, race=race)
-
-
-def test_a_value_that_lies_clearly_behind_another_is_beaten_at_once():
-    ahead, behind = racing(2.0, 2.02, 1.98), racing(1.5, 1.52, 1.48)
-    assert beaten(behind, [ahead, behind])
-    assert not beaten(ahead, [ahead, behind])
-
-
-def test_of_values_that_are_as_good_as_each_other_one_goes_on():
-    one = racing(*spread(2.0, 0.003, MIN_PAIRS))
-    other = racing(*spread(2.01, 0.003, MIN_PAIRS))
-    assert [beaten(each, [one, other]) for each in (one, other)] == [True, False]
-    few = [racing(*spread(2.0, 0.003, MIN_PAIRS - 1)) for _ in range(2)]
-    assert not beaten(few[0], few)
-
-
-def test_different_fixes_do_not_race_and_one_that_failed_beats_nobody():
-    ahead, behind = contest(2.0, 2.02, 1.98), contest(1.5, 1.52, 1.48)
-    assert not beaten(behind, [ahead, behind])
-    assert not beaten(racing(1.5, 1.52, 1.48), [racing(2.0, 2.02, 1.98, race="buffers")])
-    assert not beaten(racing(1.5, 1.52, 1.48), [replace(racing(2.0, 2.02, 1.98), failure="hangs")])
-    assert not beaten(racing(1.5), [racing(2.0, 2.02, 1.98)])
-
-
-def test_who_lies_near_what_decides_takes_more_pairs_than_who_lies_far_from_it():
-    far, near = contest(*spread(2.0, 0.05, 6)), contest(*spread(1.035, 0.05, 6))
-    assert pairs_to_come(far, 0.02) == 3.0  # half as many again: it should be decided by now
-    assert 3 * pairs_to_come(far, 0.02) < pairs_to_come(near, 0.02) <= MOST_PAIRS
-    assert pairs_to_come(contest(2.0), 0.02) == MIN_PAIRS - 1
-
-
-def test_the_control_goes_on_until_the_noise_is_little_or_known_well():
-    quiet = contest(*spread(1.0, 0.005, MIN_PAIRS))
-    assert met_itself(quiet, 0.02)
-    assert not met_itself(contest(*spread(1.0, 0.005, MIN_PAIRS - 1)), 0.02)
-    assert not met_itself(quiet, 0.05)
-    assert met_itself(contest(*spread(1.0, 0.1, MAX_PAIRS)), 0.05)
-
-
 @pytest.mark.parametrize(("step_s", "steps"), [(2.0, 0), (0.3, 0), (0.2, 1), (0.02, 3)])
 def test_a_step_as_long_as_a_slice_counts_at_once_where_none_is_hidden_before_it(step_s, steps):
     assert settle_steps(step_s, settles=False) == steps
@@ -151,20 +99,6 @@ class Epochs(SimulatedLeg):
     def run_slice(self, steps, *rest):
         piece = super().run_slice(steps, *rest)
         return piece and replace(piece, epochs=self.opened(steps, len(self.asked_steps)))
-
-
-def test_with_an_epoch_each_slice_holds_whole_ones_and_the_pause_is_added():
-    epoch = Epoch(steps=5, seconds=0.6, pause_s=0.1)
-    leg = Epochs(lambda steps, _: steps // 5, step_s=0.05)
-    pieces = taken(leg, 0.1, 3, epoch)
-    assert leg.asked_steps == [5, 5, 5]
-    assert [piece.seconds for piece in pieces] == pytest.approx([0.35] * 3)
-
-
-def test_a_slice_that_begins_where_an_epoch_does_is_taken_again_a_step_later():
-    leg = Epochs(lambda _, slices: 2 if slices == 1 else 1)
-    (piece,) = taken(leg, 0.1, 1, Epoch(steps=5, seconds=0.6))
-    assert (piece.epochs, leg.settled) == (1, [1, 2])
 
 
 def test_a_leg_with_several_steps_a_call_makes_whole_epochs_in_fewer_calls():

@@ -43,30 +43,6 @@ def test_a_probe_of_less_than_the_edit_makes_decides_nothing(case):
     assert in_the_loop(finding(), evidence_of(case)) is None
 
 
-def test_a_pass_without_its_scaler_is_not_what_the_edit_makes():
-    half = {**DATA, "dtype": "float16", "scaler": 'amp.GradScaler("cuda")'}
-    assert in_the_loop(finding(data=half), evidence_of(f"{RUN} | {FLOAT16}")) is None
-
-
-@pytest.mark.parametrize(
-    ("fix", "name"),
-    [
-        ("torch_fused_optimizer", "fused"),
-        ("keras_steps_per_execution", "steps_per_execution"),
-    ],
-)
-def test_a_probe_that_leaves_something_out_only_bounds_its_fix(fix, name):
-    assert in_the_loop(finding(fix), seen(name)) is None
-
-
-@pytest.mark.parametrize("case", [RUN, f"{RUN} | torch.split = missing; times.resident = 0.0002"])
-def test_the_very_step_of_an_edit_has_its_ratio_with_the_interval_of_its_blocks(case):
-    found = in_the_loop(finding(), evidence_of(case))
-    assert (found.speedup, found.low, found.high) == (SLOWER.ratio, SLOWER.low, SLOWER.high)
-    assert found.low < found.speedup < found.high < 0.6
-    assert (found.pairs, found.steps) == (SLOWER.pairs, SLOWER.steps)
-
-
 @pytest.mark.parametrize(
     ("fix", "name"),
     [
@@ -82,18 +58,6 @@ def test_the_very_step_of_an_edit_has_its_ratio_with_the_interval_of_its_blocks(
 def test_each_such_probe_decides_on_its_fix_and_on_no_other(fix, name):
     assert in_the_loop(finding(fix), seen(name)) is not None
     assert in_the_loop(finding(fix), evidence_of(RUN)) is None
-
-
-ALL_OF_IT = "times.real = 0.0002"
-"""The step has hardly more than the probed pass."""
-
-
-def test_of_several_batches_the_probed_one_is_decided():
-    made = {times: finding("batch_size", {"samples_per_step": times}) for times in (2, 4)}
-    assert in_the_loop(made[2], seen("double_batch", ALL_OF_IT)) is not None
-    assert in_the_loop(made[4], seen("double_batch", ALL_OF_IT)) is None
-    # what comes once a step is then half as often
-    assert in_the_loop(made[2], seen("double_batch")) is None
 
 
 def test_a_bound_of_a_gpu_step_counts_its_waits_as_computing():
@@ -148,12 +112,3 @@ def test_what_may_pay_on_top_of_another_is_tried_where_that_is():
     assert decided(one, *both)[0] == ["torch_channels_last", "torch_autocast"]
     left, trials = decided(seen("channels_last"), *both)
     assert (left, len(trials)) == ([], 2)
-
-
-def test_of_the_ways_to_make_a_fix_the_decided_one_is_not_tried():
-    ways = [
-        candidate("batch_size", f"batch={16 * times}", {"samples_per_step": times})
-        for times in (2, 4)
-    ]
-    left, (trial,) = decided(seen("double_batch", ALL_OF_IT), *ways)
-    assert (left, trial.name) == (["batch_size (batch=64)"], "batch_size (batch=32)")

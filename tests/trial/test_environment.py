@@ -18,12 +18,6 @@ def offered(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("libc", ["glibc 2.34", "", "musl 1.2"])
-def test_a_c_library_without_them_is_not_asked(libc, offered, monkeypatch) -> None:
-    monkeypatch.setattr("os.confstr", lambda name: libc)
-    assert not available(offered)
-
-
 def test_a_kernel_that_gives_none_is_not_asked(offered, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("os.confstr", lambda name: "glibc 2.35")
     assert available(offered)
@@ -39,11 +33,6 @@ def test_what_the_user_says_of_memory_stands(offered, monkeypatch) -> None:
     assert huge_pages(seen, {"GLIBC_TUNABLES": "glibc.malloc.check=1"}, offered) == {}
 
 
-def test_the_memory_of_a_gpu_is_none_of_theirs(offered, monkeypatch) -> None:
-    monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
-    assert huge_pages(evidence_of("slow_images | device = GPU; use = []"), {}, offered) == {}
-
-
 # new pages: 0.02 of the step; 0.13 of it, 28 MB; 0.08 of it, 160 MB
 @pytest.mark.parametrize(
     ("step_s", "faults_s", "given"),
@@ -56,9 +45,3 @@ def test_a_script_of_which_they_would_make_another_has_none(
     use = json.dumps([{"phase": "real", "samples": 20, "faults_s": faults_s}])
     found = evidence_of(f"slow_images | times.real = {step_s}; use = {use}")
     assert huge_pages(found, {}, offered) == given
-
-
-def test_where_pages_were_not_counted_they_are_asked_for(offered, monkeypatch) -> None:
-    uncounted = 'slow_images | use = [{"phase": "real", "samples": 20}]'
-    monkeypatch.setattr("os.confstr", lambda name: "glibc 2.41")
-    assert huge_pages(evidence_of(uncounted), {}, offered) == HUGE_PAGES

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from fixes.case_text import cases, evidence_of
-from trainperf.fixes.dataloader.starts import TorchPersistentWorkers
-from trainperf.fixes.findings import shown_findings
-from trainperf.fixes.tf_data.cache import TfCache
-from trainperf.model import Equivalence, Finding, Run
+from fixes.case_text import evidence_of
+from trainperf.model import Equivalence, Run
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Costs
-from trainperf.trial.candidates import Candidate, epoch_of
-from trainperf.trial.contest import epochs_of_slice
-from trainperf.trial.legs.leg import slice_of
-from trainperf.trial.planning import in_order
-from trainperf.trial.slicing import (
+from trainperf.trial.candidates import Candidate
+from trainperf.trial.planning import (
     RANKS,
     SHORT_STEPS,
     choose_slices,
+    in_order,
     short_epoch,
     slices_text,
 )
@@ -47,16 +43,12 @@ LONG = with_epochs(1000, 0.2)
 
 
 def choose(*candidates, of=LONG, left=120.0, ranks=1, costs=COSTS):
-    return choose_slices(candidates, of, costs, left, 20.0, ranks)
+    chosen, skipped, needed_s = choose_slices(candidates, of, costs, left, 20.0, ranks)
+    return SimpleNamespace(chosen=tuple(chosen), skipped=skipped, budget_needed_s=needed_s)
 
 
 def held(found):
     return {one.name: one.holds for one in found.chosen}
-
-
-def test_without_a_fix_that_saves_between_epochs_slices_hold_a_few_steps():
-    found = choose(STEPS)
-    assert (found.chosen, found.skipped, slices_text(found.chosen)) == ((STEPS,), (), "")
 
 
 def test_epochs_of_a_few_steps_are_compared_whole_whatever_is_tried():
@@ -73,10 +65,6 @@ def test_an_epoch_is_short_by_its_steps_or_by_what_opening_its_input_takes(steps
     assert (short_epoch(with_epochs(steps, restart_s)) is not None) == short
 
 
-def test_short_epochs_of_tf_data_are_compared_in_steps():
-    assert short_epoch(with_epochs(10, 0.1, name="slow_images")) is None
-
-
 def test_epochs_of_tf_data_that_begin_by_filling_a_buffer_are_compared_whole():
     filled = with_epochs(36, 0.43, 0.0173, "slow_images")
     assert short_epoch(filled) == Epoch(36, pytest.approx(36 * 0.0173 + 0.43))
@@ -90,14 +78,6 @@ def test_of_long_epochs_that_fill_a_buffer_only_what_changes_the_input_takes_who
     found = choose(STEPS, replace(candidate("cache", None), input=True), of=filled, left=400.0)
     assert held(found) == {"steps": None, "cache": short_epoch(filled)}
     assert slices_text(found.chosen) == "a few steps and whole epochs (1,875 steps each) for cache"
-
-
-def test_what_saves_between_epochs_leaves_the_others_their_steps():
-    found = choose(STEPS, candidate())
-    assert held(found) == {"steps": None, "persistent": EPOCH}
-    assert (
-        slices_text(found.chosen) == "a few steps and whole epochs (20 steps each) for persistent"
-    )
 
 
 def test_an_epoch_that_is_too_long_is_named_with_the_budget_that_would_do():
@@ -120,21 +100,7 @@ def test_what_shows_in_steps_as_well_is_tried_in_those_where_epochs_are_too_long
         assert [one.fix for one in found.skipped] == [one.name for one in others]
         assert (found.budget_needed_s is None) == (not others)
     several = choose(both, ranks=2)
-    assert (held(several), several.skipped) == ({"both": None}, ())
-
-
-def test_a_cache_is_tried_in_whole_epochs_only_where_a_shuffle_behind_it_fills_long():
-    fed = [case.evidence for case in cases("tf_cache") if case.kind == "yes"]
-    cache = [TfCache()]
-    found = [shown_findings(each, among=cache)[0] for each in fed]
-    given = [epoch_of(each) for each in found]
-    assert None in given
-    last = given[-1]
-    assert last is not None
-    assert (last.steps, last.pause_s) == (fed[-1].loop.epoch_steps, pytest.approx(1.0))
-    assert last.seconds == pytest.approx(last.steps * fed[-1].times.real + 15.0)
-    (plain,) = shown_findings(replace(fed[-1], between_epochs=None), among=cache)
-    assert plain.bound < found[-1].bound
+    assert (held(several), several.skipped) == ({"both": None}, [])
 
 
 def test_no_budget_is_offered_for_an_epoch_of_an_hour():
@@ -148,29 +114,6 @@ def test_several_ranks_are_tried_in_short_slices_only():
     found = choose(STEPS, candidate(), candidate("predict", TURN), ranks=2)
     assert found.chosen == (STEPS,)
     assert [one.reason for one in found.skipped] == [RANKS, RANKS]
-
-
-@pytest.mark.parametrize(("step_s", "count"), [(0.001, 15), (0.01, 2), (0.015, 1), (2.0, 1)])
-def test_a_slice_is_at_least_so_long_and_holds_whole_epochs(step_s, count):
-    assert epochs_of_slice(EPOCH, step_s) == count
-
-
-def test_how_often_the_input_was_opened_is_read_from_the_turn():
-    block = {"e": "block", "b": 3, "d": 1.0, "n": 40, "own": 0.0}
-    assert slice_of([[{"e": "epochs", "b": 3, "n": 2}, block]], 3, 1.0).epochs == 2
-    assert slice_of([[{"e": "epochs", "b": 2, "n": 2}, block]], 3, 1.0).epochs is None
-
-
-def test_a_finding_gives_its_epoch_and_keeps_apart_what_is_not_the_start_of_the_input():
-    case = evidence_of("seed_torch_short_epochs | between_epochs.validation_s = 0.1")
-    (finding,) = shown_findings(case, among=[TorchPersistentWorkers()])
-    assert isinstance(finding, Finding)
-    epoch = epoch_of(finding)
-    assert epoch is not None
-    assert epoch.steps == case.loop.epoch_steps
-    assert epoch.seconds > epoch.steps * case.times.real > 0
-    assert 0 < epoch.pause_s < case.between_epochs.seconds
-    assert epoch_of(replace(finding, data={})) is None
 
 
 def test_what_saves_outside_the_steps_is_compared_in_whole_turns_as_they_are_written():
@@ -190,11 +133,3 @@ def test_what_saves_within_steps_saves_of_an_epoch_what_the_steps_are_of_it():
     chosen, _ = in_order([*others, workers], costs, False, None)
     hopes = {one.name: one.hope for one in chosen}
     assert hopes["persistent"] > 1.3 * max(hopes[one.name] for one in others if one.name in hopes)
-
-
-def test_a_bound_that_is_rarely_reached_counts_as_what_is_usual():
-    attention = replace(candidate("torch_sdpa", None), bound=2.2)
-    half = replace(candidate("torch_autocast", None), bound=None)
-    chosen, _ = in_order([attention, half], COSTS, False, None)
-    assert [one.name for one in chosen] == ["torch_sdpa", "torch_autocast"]
-    assert chosen[0].hope < chosen[1].hope

@@ -4,13 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainperf.model import Equivalence, Outcome, Ratio, Trials
+from trainperf.model import Equivalence, Outcome, Trials
 from trainperf.trial.budget import Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.experiment import _failed, _once
+from trainperf.trial.experiment import _failed
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
-from trainperf.trial.outcome import Baseline, Start
-from trainperf.trial.stack import Stacked
 
 WAY = Candidate(("a",), None, Equivalence.EXACT, 2.0, 0, "workers=2")
 NO_STEP = LegFailed("made no step")
@@ -45,13 +43,3 @@ def test_where_nothing_could_be_compared_the_reason_is_named(
     (one,) = tried.trials
     assert (one.fix, one.outcome, one.reason, one.bound) == ("a", Outcome.NOT_TRIED, reason, 2.0)
     assert (one.variant, one.name) == ("workers=2", "a (workers=2)")
-
-
-@pytest.mark.parametrize(
-    ("own", "beside", "told"),
-    [(14.0, True, 4.0), (14.0, False, 4.0), (7.0, True, 0.0), (7.0, False, -3.0)],
-)
-def test_starting_sooner_counts_where_legs_did_not_start_beside_each_other(own, beside, told):
-    usual = Baseline(0.1, 0.0, None, None, None, Start(10.0, None))
-    stacked = Stacked(("a",), Ratio(2.0, 1.9, 2.1, 12, 60), start=Start(own, None))
-    assert _once(stacked, usual, beside) == told

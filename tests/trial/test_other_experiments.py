@@ -4,7 +4,7 @@ from trainperf.model import Control, Equivalence, Outcome, Ratio, Run, Trial
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured
 from trainperf.trial.parity import Band, Losses
-from trainperf.trial.variants import of_another
+from trainperf.trial.rounds import of_another
 
 RUN = Run(("python", "train.py"), "/project", "train.py")
 LOSSES = Losses("loss", {1: 2.0, 2: 1.5}, "fit")
@@ -41,7 +41,3 @@ def test_one_whose_losses_are_no_numbers_any_more_trains_nothing():
     assert named(Outcome.LOSSES_DIFFER, losses=BROKEN) == []
     same = Baseline(0.1, 0.0, BROKEN, Band(True, 0.0), BASELINE.control, None)
     assert named(Outcome.LOSSES_DIFFER, losses=BROKEN, baseline=same) == ["a"]
-
-
-def test_one_whose_losses_were_not_seen_is_one_all_the_same():
-    assert named(Outcome.CHANGES, losses=None) == ["a"]

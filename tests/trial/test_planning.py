@@ -23,18 +23,16 @@ from trainperf.model import (
 )
 from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import CACHES, Clock
+from trainperf.trial.budget import CACHES, WARM_UP_STEPS, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.legs.environment import HUGE_PAGES, spins
+from trainperf.trial.legs.environment import spins
 from trainperf.trial.planning import (
     DECIDED,
     NO_EPOCH,
     NOT_WORTH,
     SEED,
-    WARM_UP_STEPS,
     Freed,
     Subject,
-    costs_of,
     plan,
 )
 
@@ -111,19 +109,6 @@ def torchrun(subject, words="torchrun --nproc_per_node 2 train.py"):
         subject.recording.run, command=tuple(words.split()), cwd=str(subject.folder.parent)
     )
     return replace(subject, recording=replace(subject.recording, run=run))
-
-
-def test_where_nothing_was_found_there_is_nothing_to_try(subject):
-    made = planned(subject())
-    assert (made.how.mode, made.how.reason) == ("none", "nothing was found to try")
-    assert made.chosen == made.skipped == ()
-
-
-def test_where_nothing_can_be_edited_the_findings_are_named(subject):
-    made = planned(subject(ADVICE))
-    assert made.how.mode == "none"
-    assert made.how.reason == "none of the findings has an edit that could be tried"
-    assert list(reasons(made)) == ["early_stopping"]
 
 
 def test_what_gained_nothing_in_the_loop_is_not_tried(subject):
@@ -207,15 +192,6 @@ def test_only_the_leg_that_needs_a_whole_epoch_first_waits_for_it(subject):
     assert [one.run.leg.warm_up_epochs for one in made.chosen] == [1, 0]
     assert made.changes.run.leg.warm_up_epochs == 0
     assert made.changes.join(("tf_cache", "tf_map_parallel")).run.leg.warm_up_epochs == 1
-
-
-def test_what_nothing_was_measured_of_promises_what_it_usually_gives(subject, monkeypatch):
-    monkeypatch.setattr(type(FIXES["tf_interleave_parallel"]), "usual", 1.2)
-    made = planned(subject(finding("tf_interleave_parallel", None, READ), PARALLEL))
-    assert {one.name: one.hope for one in made.chosen} == {
-        "tf_interleave_parallel": 1.2,
-        "tf_map_parallel": 1.5,
-    }
 
 
 @pytest.mark.parametrize("bound", [1.01, 1.04])
@@ -311,23 +287,6 @@ def test_no_trial_is_refused_for_what_threads_took_that_spun_beside_neighbours(s
     assert (made.how.mode, names(made)) == ("side by side", ["tf_map_parallel"])
 
 
-def test_all_legs_sleep_or_none_does(subject):
-    assert not planned(subject(PARALLEL)).how.passive
-    made = planned(beside_neighbours(subject(PARALLEL)))
-    assert made.how.passive
-    runs = [made.changes.run, *(one.run for one in made.chosen)]
-    assert {run.env["OMP_WAIT_POLICY"] for run in runs} == {"passive"}
-    assert "OMP_WAIT_POLICY" in made.ours, "the user does not have it"
-
-
-def test_all_legs_have_their_tensors_on_huge_pages_or_none_has(subject, monkeypatch):
-    monkeypatch.setattr("trainperf.trial.legs.environment.huge_pages", lambda *_: HUGE_PAGES)
-    made = planned(subject(PARALLEL))
-    assert made.how.huge_pages
-    runs = [made.changes.run, *(one.run for one in made.chosen)]
-    assert {run.env["GLIBC_TUNABLES"] for run in runs} == {"glibc.malloc.hugetlb=1"}
-
-
 @pytest.mark.parametrize(
     ("how", "mode", "why", "two_legs", "slots"),
     [
@@ -374,25 +333,6 @@ def test_changes_of_the_experiment_are_tried_after_all_others_unless_they_are_al
         ("tf_map_parallel", False),
         ("tf_interleave_parallel", False),
     ]
-
-
-def test_what_a_leg_takes_is_estimated_from_the_observed_run(subject):
-    found = costs_of(subject(first=7.0), 10)
-    assert (found.step_s, found.epoch_s) == (0.1, pytest.approx(10.0))
-    assert found.start_s == pytest.approx(7.0 + 2.0)
-    assert costs_of(subject(epoch_steps=None), 10).epoch_s is None
-
-
-def test_where_the_start_was_not_measured_nothing_is_tried_on_a_guess(subject):
-    made = planned(subject(PARALLEL, first=None))
-    assert made.chosen == ()
-    assert "was not measured" in made.how.reason
-    assert "was not measured" in reasons(made)["tf_map_parallel"]
-
-
-def test_legs_that_write_into_the_same_real_folders_start_one_after_another(subject):
-    alone, beside = subject(PARALLEL, guarded=()), subject(PARALLEL)
-    assert planned(alone).costs.starting(4) > planned(beside).costs.starting(4)
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,6 @@ def test_a_launcher_that_takes_a_free_port_is_left_alone(words):
     assert with_own_port(run(words)) == run(words)
 
 
-def test_the_arguments_of_the_script_are_its_own():
-    words = "torchrun --standalone train.py --master_port 5"
-    assert with_own_port(run(words)).command == tuple(words.split())
-    words = "torchrun --master-port 29511 train.py --master-port 5"
-    assert with_own_port(run(words)).command[-2:] == ("--master-port", "5")
-
-
 @pytest.mark.parametrize(
     ("words", "changed"),
     [

@@ -6,7 +6,8 @@ import pytest
 
 from kit.simulated import Machine, candidate
 from trainperf.recording.run import Epoch
-from trainperf.trial.contest import MIN_PAIRS, OF_CONTROL, Contest
+from trainperf.trial.budget import MIN_PAIRS
+from trainperf.trial.contest import OF_CONTROL, Contest
 from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.ratio import Pair
@@ -44,15 +45,6 @@ def test_between_two_slices_of_the_script_stand_three_of_changes(compared):
     assert full[0] == full[1][::-1], "back and forth"
 
 
-@pytest.mark.parametrize("step_s", [0.8, 2.0])
-def test_of_long_slices_of_changes_two_stand_between_two_of_the_script(compared, step_s):
-    names = {**every(step_s=step_s), "base": {"step_s": step_s}, "control": {"step_s": step_s}}
-    machine = Machine(**names)
-    compared(machine, "abc", step_s=step_s)
-    groups = "".join("|" if name == "base" else "x" for name in machine.ran).split("|")
-    assert max(map(len, groups)) == 2
-
-
 @pytest.mark.parametrize(("spin", "most"), [(True, 1), (False, 2)])
 def test_legs_whose_threads_spin_import_beside_each_other_and_make_steps_alone(
     compared, spin, most
@@ -73,25 +65,6 @@ def test_the_control_goes_on_where_a_gain_lies_within_what_may_be_noise(compared
         pairs.append(len(compared.queue._controls[0].pairs))
     far, near = pairs
     assert MIN_PAIRS <= far < near <= OF_CONTROL
-
-
-def test_a_pair_holds_the_rates_of_the_slice_and_of_its_two_neighbours(monkeypatch):
-    machine = Machine()
-    with machine.queue(monkeypatch) as queue:
-        first, second = (Contest(machine.leg(name, None, None)) for name in "ab")
-        second.leg.step_s = 0.05
-        run_slice, queue._base.step_s = first.leg.run_slice, 0.1
-
-        def slowing(*given):
-            queue._base.step_s = 0.2
-            return run_slice(*given)
-
-        first.leg.run_slice = slowing
-        assert queue._between([first, second], machine.clock(), queue._series_of(None))
-    assert machine.ran == ["base", "a", "b", "base"]
-    (one,), (other,) = first.pairs, second.pairs
-    assert (one.changed, one.before, one.after) == pytest.approx((10.0, 10.0, 5.0))
-    assert (other.changed, other.before, other.after) == pytest.approx((20.0, 10.0, 5.0))
 
 
 def test_what_is_clear_takes_three_or_four_pairs_and_the_verdict_waits_for_the_control(compared):
@@ -159,17 +132,6 @@ def test_a_leg_that_warms_up_on_its_device_is_not_paused(compared):
     assert [leg.pauses > 0 for leg in usual.legs if leg.name == "slow"] == [True]
 
 
-def test_the_first_of_the_report_starts_first_unless_it_takes_much_longer_than_others(compared):
-    def started(**first):
-        machine = Machine(**{**every("abc"), "a": first})
-        little = candidate("a", hope=1.05, compiles=True)
-        compared(machine, [little, candidate("b", hope=3.0), "c"], seconds=40.0, at_once=1)
-        return [name for name in machine.arrived_in_order if name in list("abc")]
-
-    assert started(start_s=1.5)[0] == "a"
-    assert started(start_s=20.0)[0] == "b"
-
-
 def test_the_rate_of_a_contest_is_what_it_may_save_in_each_second_that_it_still_takes(monkeypatch):
     machine = Machine()
     with machine.queue(monkeypatch) as queue:
@@ -194,26 +156,6 @@ def test_the_rate_of_a_contest_is_what_it_may_save_in_each_second_that_it_still_
         assert overdue < rate(ready_s=None, hope=9.0)
 
 
-def test_what_pays_is_put_together_while_others_are_still_tried(monkeypatch):
-    """It starts as soon as there is room, and is asked for once."""
-    machine = Machine(**every("ab", step_s=0.05), **every("cdef"), **{"a+b": {"step_s": 0.03}})
-    joined = candidate("a+b", pairs=10)
-
-    def look(measured, candidates):
-        paying = {one.name for one in measured if one.ratio.low > 1.5}
-        return Rest(more=[joined] if paying >= {"a", "b"} else [])
-
-    with machine.queue(monkeypatch, slots=4) as queue:
-        given = [candidate(name) for name in "abcdef"]
-        found = queue.compare(given, machine.clock(), look)
-    assert [one.name for one in found] == [*"abcdef", "a+b"]
-    assert len(found[-1].pairs) >= 10
-    assert found[-1].ratio.speedup == pytest.approx(10 / 3, rel=0.05)
-    order = machine.arrived_in_order
-    assert order.count("a+b") == 1
-    assert order.index("a+b") < max(order.index(name) for name in "cdef")
-
-
 @pytest.mark.parametrize("slots", [8, 2])
 def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slots):
     def look(measured, candidates):
@@ -228,15 +170,6 @@ def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slot
     assert [one.needless for one in found] == ["", "a gives all", "", "a gives all"]
     assert [one.ratio is not None for one in found] == [True, False, True, False]
     assert not any(one.late for one in found)
-
-
-def test_a_leg_that_fails_is_ended_and_the_others_go_on(compared):
-    machine = Machine(**every("ac", step_s=0.083), bad={"fails_at": 2, "step_s": 0.083})
-    found = compared(machine, ["a", "bad", "c"])
-    assert str(found["bad"].failure) == "bad breaks"
-    assert len(found["bad"].pairs) <= 1
-    assert all(leg.ended for leg in machine.legs if leg.name == "bad")
-    assert [len(found[name].pairs) >= MIN_PAIRS for name in "ac"] == [True, True]
 
 
 def test_when_the_unchanged_script_cannot_go_on_what_was_measured_stands(compared):
@@ -279,18 +212,6 @@ def test_the_first_short_turn_of_each_leg_counts_for_nobody(compared, seconds, d
     assert len(changed.asked_steps) == len(found["predict"].pairs) + dropped
 
 
-def test_where_two_fit_nobody_waits_for_a_control_in_whole_epochs_beside_that_in_steps(compared):
-    epoch = Epoch(20, 2.4)
-    opens = {"opening_s": 0.4}
-    machine = Machine(base=dict(opens), control=dict(opens), steps={"step_s": 0.05}, input={})
-    changes = [replace(candidate("input"), holds=epoch), candidate("steps")]
-    found = compared(machine, changes, slots=2)
-    assert all(one.ratio is not None for one in found.values())
-    series = compared.queue._series
-    assert len(series[None].control.pairs) >= MIN_PAIRS
-    assert series[epoch].control.pairs == []
-
-
 def test_a_gain_in_whole_epochs_that_may_be_noise_waits_for_their_own_control(compared):
     opens, epoch = {"opening_s": 0.4}, Epoch(20, 2.4)
     machine = Machine(base=dict(opens), control=dict(opens), input={})
@@ -310,22 +231,6 @@ def test_when_the_time_is_over_all_ends_at_once_and_nobody_failed(compared, seco
         assert all(one.late or one.ratio for one in found.values())
     assert machine.now <= seconds + 0.5
     assert all(leg.ended or not leg.started_s for leg in machine.legs)
-
-
-def test_of_several_ways_to_make_a_change_those_behind_end_early(compared):
-    machine = Machine(**{f"fix ({n})": {"step_s": 0.05 / n, "noise": 0.03} for n in (1, 2)})
-    ways = [replace(candidate("fix"), variant=str(n)) for n in (1, 2)]
-    behind, ahead = compared(machine, ways).values()
-    assert behind.ratio.high < ahead.ratio.low
-    assert len(behind.pairs) <= len(ahead.pairs)
-
-
-def test_a_leg_whose_loop_takes_several_steps_a_turn_makes_fewer_turns(compared):
-    many = {"step_s": 0.1, "work": 10.0}
-    machine = Machine(base={"step_s": 0.01}, control={"step_s": 0.01}, many=many)
-    found = compared(machine, ["many"], step_s=0.01)
-    assert {steps for leg in machine.legs if leg.name == "many" for steps in leg.asked_steps} == {3}
-    assert found["many"].ratio.speedup == pytest.approx(1.0)
 
 
 def quiet(step_s):

@@ -21,7 +21,7 @@ from kit.legs import (
     written,
 )
 from trainperf.model import Outcome
-from trainperf.trial import contest
+from trainperf.trial import budget
 from trainperf.trial import queue as queue_module
 from trainperf.trial.budget import CACHES
 from trainperf.trial.legs import leg as leg_module
@@ -38,7 +38,7 @@ ENDING = LOOP + "train(lambda number: time.sleep({}), steps={})"
 
 @pytest.fixture(autouse=True)
 def short_slices(monkeypatch):
-    monkeypatch.setattr(contest, "SLICE_S", 0.05)
+    monkeypatch.setattr(budget, "SLICE_S", 0.05)
 
 
 def nightly(value):

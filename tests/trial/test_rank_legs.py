@@ -3,7 +3,7 @@
 import pytest
 
 from trainperf.trial.legs.faults import Ended, unpatched, why
-from trainperf.trial.ranks import by_rank, count, launcher, obstacle
+from trainperf.trial.ranks import obstacle
 
 LOOP = {"e": "loop", "t": 2.0}
 HELLO = {"e": "hello", "t": 0.0}
@@ -46,39 +46,11 @@ def test_what_cannot_take_turns_has_its_reason(events, reason):
     assert reason in obstacle(events, "here")
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        {1: [LOOP]},
-        {1: [HELLO], 2: [LOOP]},
-        {1: [rank(0, 1), LOOP]},
-        job(rank(0), rank(1)),
-        job(rank(1), rank(0)),
-        {**job(rank(0), rank(1)), 7: [HELLO]},
-        {1: [rank(1), rank(0), LOOP], 2: [rank(1), LOOP]},
-    ],
-)
-def test_one_process_or_all_ranks_of_this_host_can_take_turns(events):
-    assert obstacle(events, "here") == ""
-
-
-def test_rank_0_comes_first_whatever_its_process_id():
-    events = job(rank(1), rank(0))
-    assert list(by_rank(events)) == [101, 100]
-    assert (count(events), launcher(events)) == (2, "torchrun")
-    assert (count({}), count({1: [LOOP]}), launcher({1: [LOOP]})) == (1, 1, "")
-
-
 def test_the_first_error_of_several_ranks_is_the_cause(tmp_path):
     events = job(rank(0), rank(1))
     events[100].append(error("connection closed by peer", 9.0, "RuntimeError"))
     events[101].append(error("bad sample\nmore", 8.0))
     assert reason(1, events, tmp_path, 2) == "fails on rank 1: ValueError: bad sample"
-
-
-def test_of_a_single_process_the_last_error_is_the_cause(tmp_path):
-    events = {1: [error("a helper", 1.0)], 2: [LOOP, error("the script", 2.0)]}
-    assert reason(1, events, tmp_path) == "fails: ValueError: the script"
 
 
 def test_what_torchrun_prints_tells_how_a_rank_was_lost(tmp_path):
@@ -101,13 +73,6 @@ def test_of_ranks_that_are_gone_at_once_the_first_to_fail_is_the_cause(tmp_path)
         assert reason(None, events, tmp_path, 2, gone=gone) == cause
     (tmp_path / "output.log").write_text("Signal 6 (SIGABRT) received by PID 100\n")
     assert reason(None, events, tmp_path, 2, gone=[100, 101]) == cause
-
-
-def test_a_rank_that_was_killed_made_the_others_fail(tmp_path):
-    events = job(rank(0), rank(1))
-    events[100].append(error("connection closed by peer", 9.0, "RuntimeError"))
-    (tmp_path / "output.log").write_text("Signal 9 (SIGKILL) received by PID 101\n")
-    assert "lost rank 1, killed by SIGKILL" in reason(None, events, tmp_path, 2, gone=[100, 101])
 
 
 def test_a_rank_that_its_launcher_ends_is_not_the_cause(tmp_path):
@@ -138,15 +103,3 @@ def test_each_rank_has_to_run_the_changed_file(tmp_path):
     events[101].append(patched)
     assert unpatched(["/p/train.py"], events) is None
     assert unpatched(["/p/other.py"], events) == "/p/other.py"
-
-
-def test_a_rank_that_was_forked_has_the_change_from_its_parent():
-    patched = {"e": "patched", "file": "/p/train.py"}
-    events = {1: [HELLO, patched], 2: [rank(0), LOOP], 3: [rank(1), LOOP]}
-    assert unpatched(["/p/train.py"], events) is None
-
-
-def test_of_a_single_process_any_may_have_read_the_changed_file():
-    patched = {"e": "patched", "file": "/p/train.py"}
-    assert unpatched(["/p/train.py"], {1: [HELLO, patched], 2: [HELLO, LOOP]}) is None
-    assert unpatched(["/p/train.py"], {1: [HELLO], 2: [HELLO, LOOP]}) == "/p/train.py"

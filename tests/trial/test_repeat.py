@@ -41,12 +41,6 @@ def test_a_gain_that_may_be_as_large_a_loss_does_not_stand():
     assert Repeated(ratio(1.3, 0.4), (1.3,)).stands
 
 
-def test_the_interval_holds_the_noise_of_the_slices_where_the_pairs_agree():
-    narrow, wide = (of_two(ratio(1.5, by), ratio(1.5, by), 1.0)[0] for by in (0.01, 0.1))
-    assert narrow.low < 1.5 < narrow.high < wide.high
-    assert wide.high / 1.5 == pytest.approx(1.1 ** (1 / math.sqrt(2)))
-
-
 def repeated_on(machine, monkeypatch, seconds=600.0, slots=10):
     """What comes of repeating "fix" on a machine with simulated legs."""
     bench = machine.queue(monkeypatch, slots=slots).bench
@@ -98,7 +92,7 @@ def test_short_scripts_are_left_to_plain_runs_of_the_whole():
 @pytest.mark.usefixtures("nothing_left")
 @repeated
 def test_half_as_long_a_step_stands_in_fresh_processes_and_the_same_does_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("trainperf.trial.contest.SLICE_S", 0.1)
+    monkeypatch.setattr("trainperf.trial.budget.SLICE_S", 0.1)
     script = written(tmp_path, PLAIN.format(0.02))
     run = base_run(script)
     half = repeat(bench(run, tmp_path), changed(run, script, PLAIN.format(0.01)), clock())

@@ -9,7 +9,7 @@ from trainperf.machine.host import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
 from trainperf.recording.machine.machine import Gpu
 from trainperf.trial.legs import room as room_module
-from trainperf.trial.legs.room import CONTEXT, MANY, NOT_TOLD, TWO, memory_is_short, room
+from trainperf.trial.legs.room import MANY, NOT_TOLD, TWO, memory_is_short, room
 
 
 def host(rss):
@@ -36,13 +36,6 @@ def gpu(index=0, total=16 * GIB):
     return Gpu(index, "a GPU", total)
 
 
-def test_what_was_not_measured_sets_no_limit():
-    found = room(recording(), box())
-    assert (found.legs, found.reason) == (MANY, "")
-    found = room(recording(samples=(Sample(0.0, None),)), box())
-    assert found.legs == MANY
-
-
 def test_memory_is_that_of_the_largest_moment_and_some_of_it_stays_free():
     found = room(recording(samples=samples(GIB, 4 * GIB, 2 * GIB)), box(memory_available=32 * GIB))
     assert found.legs == 6
@@ -56,35 +49,11 @@ def test_shared_memory_counts():
     assert found.reason == "the script takes 20 MiB of /dev/shm, and 60 MiB is free"
 
 
-@pytest.mark.parametrize("used", [None, 0])
-def test_shared_memory_that_the_script_does_not_take_sets_no_limit(used):
-    full = box(shm_total=64 * 2**20, shm_free=0)
-    assert room(recording(shm_used=used), full).legs == MANY
-
-
-def test_shared_memory_that_the_machine_lacks_sets_no_limit():
-    assert room(recording(shm_used=5), box(shm_free=None)).legs == MANY
-
-
 def test_gpu_memory_is_what_the_run_added_to_what_was_taken_before():
     seen = on_gpus([2 * GIB], [7 * GIB], [6 * GIB])
     found = room(recording(samples=seen, gpus=(gpu(),)), box())
     assert found.legs == 2
     assert found.reason == "the script takes 5.0 GiB of the memory of GPU 0, and 14.0 GiB is free"
-
-
-def test_the_fullest_gpu_decides():
-    seen = on_gpus([0, 0], [1 * GIB, 10 * GIB])
-    found = room(recording(samples=seen, gpus=(gpu(0), gpu(1))), box())
-    assert found.legs == 1
-    assert "GPU 1" in found.reason
-
-
-def test_a_gpu_of_which_the_driver_does_not_say_the_memory_sets_no_limit():
-    seen = on_gpus([None], [None])
-    assert room(recording(samples=seen, gpus=(gpu(),)), box()).legs == MANY
-    seen = on_gpus([0], [5 * GIB])
-    assert room(recording(samples=seen, gpus=(gpu(total=None),)), box()).legs == MANY
 
 
 TORCH = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": True}]}
@@ -125,16 +94,6 @@ def test_a_leg_needs_what_the_processes_of_the_run_held_whatever_others_do():
     assert "takes 7.0 GiB" in found.reason
 
 
-def test_a_gpu_that_is_someone_elses_sets_no_limit():
-    other = GpuSample(1, memory_used=15 * GIB, memory_of={77: 15 * GIB})
-    seen = [
-        Sample(0.0, None, (GpuSample(0, memory_used=0), replace(other, memory_used=0))),
-        Sample(1.0, None, (GpuSample(0, memory_used=GIB, memory_of={1: GIB}), other)),
-    ]
-    found = room(recording(TORCH, samples=tuple(seen), gpus=(gpu(0), gpu(1))), box())
-    assert found.legs == MANY
-
-
 def test_a_script_on_the_cpu_does_not_care_for_gpus():
     seen = on_gpus([0], [12 * GIB])
     on_cpu = {**TORCH, "gpus": [{"used": False}]}
@@ -159,14 +118,6 @@ def test_without_nvml_the_frameworks_own_numbers_set_the_limit(peak, legs):
     found = room(recording(TORCH, told(peak=peak, free=64, reserved=15)), box())
     assert found.legs == legs
     assert f"takes {peak}.5 GiB of the memory of GPU 0, and 79.0 GiB is free" in found.reason
-
-
-def test_processes_that_share_a_gpu_are_one_leg():
-    events = {1: (TORCH, told(peak=16)), 2: (TORCH, told(peak=16))}
-    found = room(recording(events=events), box())
-    assert found.legs == int((60 + 2 * 16) * GIB * 0.95 // (2 * (16 * GIB + CONTEXT)))
-    apart = {1: (TORCH, told(peak=16)), 2: (TORCH, told(uuid="GPU-2", peak=16))}
-    assert room(recording(events=apart), box()).legs == 4
 
 
 def test_where_nobody_tells_the_memory_of_a_gpu_two_legs_live_together():

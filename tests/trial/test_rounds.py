@@ -1,6 +1,5 @@
 """What is put together and when; the input first, where steps wait for it."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +10,11 @@ from kit.simulated import Machine
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run, Trials
 from trainperf.trial import rounds
 from trainperf.trial.budget import Costs
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Band
-from trainperf.trial.planning import Changes, Freed, Plan, Subject
-from trainperf.trial.rounds import ON_TOP, Ahead, in_rounds
+from trainperf.trial.planning import Freed, Plan, Subject
+from trainperf.trial.rounds import in_rounds
 
 RUN = Run(("python", "train.py"), "/home/me", "train.py")
 QUIET = Baseline(
@@ -30,63 +29,10 @@ def alone(fix, speedup, variant="", width=0.02, **fields):
     return Measured(made, found, None)
 
 
-class Engine:
-    """Compares nothing but what it is asked for, and remembers that."""
-
-    def __init__(self):
-        self.asked = []
-
-    def baseline(self, holds=None):
-        return QUIET
-
-    def compare(self, candidates, clock):
-        self.asked += [(one.name, one.pairs) for one in candidates]
-        return [Measured(one, Ratio(9.0, 8.9, 9.1, 10, 30), None) for one in candidates]
-
-
-class AllGoTogether:
-    """Edits that can all be made together, of the ways that were chosen."""
-
-    def choosing(self, chosen):
-        return self
-
-    def join(self, ids):
-        return Candidate(tuple(ids), replace(RUN, seed=len(ids)), Equivalence.EXACT, None, 0)
-
-
-def ahead(*planned, free=math.inf):
+def needless(measured, candidates):
+    engine = SimpleNamespace(baseline=lambda holds=None: QUIET)
     costs = Costs(5.0, 0.1, epoch_s=None, cores=2, slots=8)
-    chosen = tuple(one.candidate for one in planned)
-    planned = SimpleNamespace(chosen=chosen, changes=AllGoTogether(), costs=costs)
-    return Ahead(Engine(), planned, free)
-
-
-def test_what_pays_alone_is_put_together_the_best_first():
-    small, large, idle = alone("a", 1.5), alone("b", 3.0, share=0.5), alone("c", 1.0)
-    plan = ahead(small, large, idle)
-    assert plan.look([small], ()).more == ()
-    assert plan.look([small, idle], ()).more == ()
-    (both,) = plan.look([small, large, idle], ()).more
-    assert (both.fixes, both.hope, both.share, both.pairs) == (("b", "a"), 4.5, 0.5, ON_TOP)
-
-
-def test_a_fix_with_several_ways_waits_for_the_last_of_them():
-    two, four, other = alone("w", 1.5, "2"), alone("w", 2.0, "4"), alone("a", 1.5)
-    plan = ahead(two, four, other)
-    assert plan.look([two, other], ()).more == ()
-    assert [one.fixes for one in plan.look([two, four, other], ()).more] == [("w", "a")]
-
-
-def test_what_was_put_together_before_is_not_measured_again():
-    small, large = alone("a", 1.5), alone("b", 3.0)
-    plan = ahead(small, large)
-    (both,) = plan.look([small, large], ()).more
-    known = Measured(both, Ratio(4.4, 4.3, 4.5, 10, 30), None)
-    same, another = AllGoTogether().join(["b", "a"]), AllGoTogether().join(["b", "a", "c"])
-    found = plan.compare([known], [same, another], None)
-    assert [one.ratio.speedup for one in found] == [4.4, 9.0]
-    assert plan.engine.asked == [("b+a+c", ON_TOP)]
-    assert plan.look([small, large, known], ()).keep_s < plan.look([small, large], ()).keep_s
+    return rounds._rest(engine, costs, 2.3, measured, candidates).needless
 
 
 def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
@@ -95,21 +41,14 @@ def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():
 
     three, four = of_input("workers", 2.26, "3"), of_input("workers", 2.0, "4")
     prefetch, model = of_input("prefetch", 1.0).candidate, alone("fused", 1.0).candidate
-    plan = ahead(three, four, free=2.3)
     asked = [four.candidate, prefetch, model, replace(prefetch, fixes=("unknown",), most=None)]
-    needless = {
+    told = {
         "workers (4)": "workers (3) gives as much as it could",
         "prefetch": "workers (3) gives all that a faster input can",
     }
-    assert plan.look([three], asked).needless == needless
-    assert plan.look([four], asked).needless == {}
-    assert plan.look([], asked).needless == {}
-
-
-def test_what_gives_less_alone_is_tried_while_the_input_could_still_be_faster():
-    cache = alone("cache", 3.2, input=True, most=7.0, hope=7.0)
-    parallel = alone("parallel", 1.0, input=True, most=1.8, hope=1.8).candidate
-    assert ahead(cache, free=7.0).look([cache], [parallel]).needless == {}
+    assert needless([three], asked) == told
+    assert needless([four], asked) == {}
+    assert needless([], asked) == {}
 
 
 FINDINGS = {
@@ -136,7 +75,7 @@ class ByName(Changes):
 def in_two(monkeypatch):
     """Try a cache, and two changes of the step, on a script that waits for its input."""
 
-    def run(freed=True, seconds=600.0, broken=False, **step_s):
+    def run(freed=True, seconds=600.0, broken=False, spares=False, **step_s):
         """`step_s` is how long a step takes, by the changes that are made."""
         plans = {name.replace("_", "+"): {"step_s": taken} for name, taken in step_s.items()}
         machine = Machine()
@@ -176,6 +115,7 @@ def in_two(monkeypatch):
             freed=free,
         )
         with machine.queue(monkeypatch) as queue:
+            queue.bench = replace(queue.bench, spares=spares)
             return in_rounds(
                 queue, planned(FINDINGS), subject, machine.clock(seconds), lambda: "late"
             )
@@ -196,6 +136,19 @@ def test_the_step_is_tried_on_top_of_the_input_that_it_waited_for(in_two):
     assert (compiled.outcome, compiled.on_top) == (Outcome.NO_EFFECT, ("cache",))
     assert came.legs == 7  # the script, its control and the cache, then that with its own
     assert "measured on top of cache" in fused.why
+
+
+def test_the_second_round_goes_on_from_the_leg_that_stands(in_two):
+    fast = {
+        "cache": 0.04,
+        "cache_fused": 0.02,
+        "cache_compiled": 0.04,
+        "cache_fused_compiled": 0.02,
+    }
+    came = in_two(spares=True, **fast)
+    assert came.stacked.fixes == ("cache", "fused")
+    assert came.stacked.ratio.speedup == pytest.approx(5.0, rel=0.05)
+    assert came.legs == 6  # the script on top of the cache is not started again
 
 
 def test_where_the_input_is_not_repaired_the_step_is_tried_as_it_is(in_two):

@@ -11,20 +11,8 @@ def work(turn, steps):
     return {"e": "work", "b": turn, "n": steps}
 
 
-def test_a_turn_of_which_nothing_was_written_is_no_slice():
-    assert slice_of([], 1, 1.0) is None
-    assert slice_of([[block(1, 0.3, 4)]], 2, 1.0) is None
-    assert slice_of([[block(1, 0.0, 4)]], 1, 1.0) is None
-
-
 def test_a_turn_of_which_one_rank_wrote_nothing_is_no_slice():
     assert slice_of([[block(2, 0.3, 4)], [block(1, 0.3, 4)]], 2, 1.0) is None
-
-
-def test_the_last_turn_is_read_and_not_one_before(tmp_path):
-    found = slice_of([[block(1, 0.9, 9), block(2, 0.4, 4, own=0.001)]], 2, 1.0)
-    assert (found.seconds, found.steps, found.work, found.own_s) == (0.4, 4, 4.0, 0.001)
-    assert found.rate == pytest.approx(10.0)
 
 
 def test_calls_of_several_steps_count_what_they_held():
@@ -38,12 +26,6 @@ def test_a_slice_of_ranks_takes_as_long_as_the_slowest_needs():
     found = slice_of(ranks, 1, 1.0)
     assert (found.seconds, found.steps) == (0.6, 4)
     assert found.own_s == pytest.approx(0.006)  # the mean of the ranks
-
-
-def test_a_rank_that_left_a_step_out_is_compared_by_its_seconds_per_step():
-    ranks = [[block(1, 0.40, 4)], [block(1, 0.36, 3)]]
-    found = slice_of(ranks, 1, 1.0)
-    assert found.rate == pytest.approx(3 / 0.36)
 
 
 def test_a_step_on_twice_the_samples_does_twice_the_work():

@@ -223,12 +223,6 @@ def test_when_the_unchanged_script_has_ended_what_was_measured_stays():
     }
 
 
-def test_losses_that_nobody_saw_do_not_break_a_stack():
-    bench = Bench({"a": 2.0, "b": 1.5})
-    bench.one = lambda candidate: measured(candidate.name, 3.0, None)
-    assert bench.stack().fixes == ("a", "b")
-
-
 def test_pairs_of_the_same_rounds_cancel_what_both_stacks_have_in_common():
     noise = [1.3, 0.7, 1.2, 0.8, 1.1, 0.9]
     one = Measured(named("x"), None, None, pairs=tuple(Pair(3.0 * by, 1.0, 1.0, 3) for by in noise))
@@ -237,14 +231,6 @@ def test_pairs_of_the_same_rounds_cancel_what_both_stacks_have_in_common():
     )
     more = on_top(one, other)
     assert (more.low, more.speedup, more.high) == pytest.approx((1.5, 1.5, 1.5))
-
-
-def test_without_pairs_the_distances_of_the_limits_add_in_quadrature():
-    one = Measured(named("x"), Ratio(3.0, 3.0 / 1.03, 3.0 * 1.03, 8, 24), None)
-    other = Measured(named("y"), Ratio(2.0, 2.0 / 1.04, 2.0 * 1.04, 8, 24), None)
-    more = on_top(one, other)
-    away = math.exp(math.hypot(math.log(1.03), math.log(1.04)))
-    assert (more.low, more.speedup, more.high) == pytest.approx((1.5 / away, 1.5, 1.5 * away))
 
 
 EPOCH = Epoch(20, 4.0)
@@ -282,13 +268,6 @@ def test_what_shows_in_longer_slices_comes_last_on_what_is_measured_again_in_the
     assert asked == [(None, ["a+b"]), (EPOCH, ["a+b", "a+b+input"])]
 
 
-def test_where_there_is_no_time_for_longer_slices_what_shows_in_steps_stands():
-    found = stacked_in_two_kinds({("a+b", None): 2.4})
-    assert (found.fixes, found.holds) == (("a", "b"), None)
-    assert found.ratio.speedup == pytest.approx(2.4)
-    assert reasons(found)["input"].startswith("not measured on top of a, b")
-
-
 def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
     bench = Bench({"autocast": 2.0})
     bench.alone["layout"] = 1.4  # on top
@@ -297,12 +276,3 @@ def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
     assert found.fixes == ("autocast", "layout")
     assert found.ratio.speedup == pytest.approx(2.8, rel=0.01)
     assert found.gains["layout"].speedup == pytest.approx(1.4, rel=0.01)
-
-
-def test_a_partner_that_adds_nothing_is_left_out():
-    bench = Bench({"autocast": 2.0})
-    bench.alone["layout"] = 0.8
-    winners = [measured("autocast", 2.0)]
-    found = stack(winners, bench.means, ["layout"])
-    assert found.fixes == ("autocast",)
-    assert "on top of autocast it gives 0.80×" in reasons(found)["layout"]

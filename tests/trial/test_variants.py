@@ -1,16 +1,13 @@
 """A fix that can be made in several ways: the best way is kept, the others are named."""
 
-import math
 from dataclasses import replace
-
-import pytest
 
 from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run
 from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured, Start
 from trainperf.trial.parity import Band
-from trainperf.trial.variants import sort_out
+from trainperf.trial.rounds import sort_out
 
 RUN = Run(("python", "train.py"), "/project", "train.py")
 BASELINE = Baseline(0.1, 0.0, None, Band(None, None), None)
@@ -27,14 +24,6 @@ def tried(fix, speedup, variant="", failure=""):
 
 def sorted_out(*pairs):
     return sort_out(pairs, lambda _: BASELINE, "late")
-
-
-def test_a_fix_with_one_way_is_judged_by_itself():
-    found = sorted_out(tried("a", 1.5), tried("b", 1.0))
-    assert found.best["a"].outcome is Outcome.KEPT
-    assert found.best["b"].outcome is Outcome.NO_EFFECT
-    assert [one.candidate.fixes for one in found.winners] == [("a",)]
-    assert (found.others, found.choices) == ((), {})
 
 
 def test_what_costs_more_once_than_the_training_saves_is_not_kept():
@@ -97,13 +86,6 @@ def test_of_ways_that_change_the_experiment_the_one_that_gives_most_is_chosen():
     assert found.winners == ()
 
 
-def test_a_way_that_changes_the_experiment_more_must_give_more():
-    found = apart(tried("a", 1.5, "batch=16"), tried("a", 1.52, "batch=32"))
-    assert found.best["a"].variant == "batch=16"
-    (other,) = found.others
-    assert other.reason == "batch=16 gives hardly less, and changes less"
-
-
 def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
     beside = replace(BASELINE, start=Start(10.0))
     pairs = [tried("a", 2.0, "whole"), tried("a", 1.9, "parts")]
@@ -139,9 +121,3 @@ def test_winners_stand_in_the_order_of_what_the_whole_training_takes_with_them()
     ]
     found = sort_out(shares, lambda _: BASELINE, "late", 200)
     assert [one.name for one in found.winners] == ["plain", "dear"]
-
-
-def test_a_change_of_a_part_of_the_training_is_worth_it_by_what_it_saves_of_the_whole():
-    half = Candidate(("a",), RUN, Equivalence.EXACT, 2.0, 0, share=0.5)
-    assert half.saves(1 + half.worth(0.02)) == pytest.approx(1 - 1 / 1.02)
-    assert replace(half, share=0.01).worth(0.02) == math.inf

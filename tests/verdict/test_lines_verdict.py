@@ -21,7 +21,7 @@ from trainperf.model import (
     StepLines,
 )
 from trainperf.verdict import input_culprit, ranked, verdict
-from trainperf.verdict.healthy import sound
+from trainperf.verdict.grades import sound
 from trainperf.verdict.verdict import passes
 
 

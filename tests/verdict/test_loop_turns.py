@@ -45,7 +45,8 @@ def test_what_comes_with_a_pause_is_not_named_before_what_makes_it() -> None:
 
 def test_steps_that_were_not_examined_are_not_said_to_have_nothing_to_repair() -> None:
     said = beside_the_steps(turn(7.0), examined=False)
-    assert said.startswith("The training steps were not examined; they take 70 % of each turn")
+    assert said is not None
+    assert said.text.startswith("The training steps were not examined; they take 70 % of each turn")
 
 
 @pytest.mark.parametrize(

@@ -159,24 +159,6 @@ def test_host_work_is_no_more_than_the_whole_step(resident: float, share: str) -
     assert f"{share} of each step" in said(case).text
 
 
-@pytest.mark.parametrize(
-    ("laid", "what"),
-    [
-        ("validation_s = 7.0", "mostly validation"),
-        ("callbacks_s = 7.0", "mostly callbacks at the end of the epoch"),
-        ("restart_s = 7.0", "mostly opening the input again"),
-        ("restart_s = null", "validation, callbacks and opening the input again"),
-    ],
-)
-def test_the_end_of_the_epoch_is_the_verdict_where_it_is_the_first_finding(
-    laid: str, what: str
-) -> None:
-    case = f"healthy | between_epochs.seconds = 8.0; between_epochs.{laid}"
-    answer = said(case, finding("keras_epoch_end", 1.5, "host"))
-    assert answer.bottleneck == "host"
-    assert answer.text.endswith(f"8.00 s after every 16 steps, 81 % of an epoch, {what}.")
-
-
 @pytest.mark.parametrize("case", ["slow_images", "ddp_straggler"])
 def test_an_unused_gpu_is_the_whole_verdict(case: str) -> None:
     answer = said(case, UNUSED)
@@ -186,7 +168,6 @@ def test_an_unused_gpu_is_the_whole_verdict(case: str) -> None:
 
 def test_without_a_resident_time_the_verdict_says_what_is_known() -> None:
     case = "checkpoint_every_batch | times.resident = missing"
-    assert "74 % of each step passes in `SafeTraining.on_train_batch_end`" in said(case).text
     assert said(case, B).text == "Title of b. Each step takes 28.2 ms."
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.model import Equivalence, Finding, Verdict
+from trainperf.model import Finding, Verdict
 from trainperf.verdict import input_culprit, verdict
 
 BARE = "torch_memmap_gpt | times.real = 0.144"
@@ -151,15 +151,6 @@ def test_waiting_for_the_device_names_its_call() -> None:
 def test_a_wait_that_no_call_was_seen_for_is_told_without_one() -> None:
     case = "null_context | torch.split[sync].seconds = 0.09; torch.syncs = []"
     assert said(case).text.endswith("15 % of each step waits for the device.")
-
-
-def test_what_passes_between_epochs_is_the_verdict_where_its_fix_comes_first() -> None:
-    again = Finding("torch_persistent_workers", "input", "", "", 2.0, "", Equivalence.NUMERICS)
-    answer = said("seed_torch_short_epochs | outside = missing", again)
-    assert answer.text == (
-        "Held up between epochs: 476 ms after every 20 steps, 75 % of an epoch, mostly opening "
-        "the input again."
-    )
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,6 @@ def confirm(monkeypatch, tmp_path, kept):
             return runs[len(asked) - 1] if isinstance(runs, list) else runs
 
         monkeypatch.setattr(confirming, "plain_runs", runner)
-        monkeypatch.setattr(confirming, "run_once", lambda *args: args[-1])
         clock = Clock(left, lambda: False, lambda: 0.0)
         found = Found(tuple(findings), Edits(tmp_path, by_id()))
         run = Run(("python", "train.py"), str(tmp_path), "train.py")
@@ -107,13 +106,6 @@ def confirm(monkeypatch, tmp_path, kept):
     return confirmed
 
 
-def test_without_plain_runs_the_ledger_tells(confirm, kept):
-    tried, whole = confirm(PlainRuns(reason="whole runs would take 300 s"))
-    assert tried == kept
-    assert (whole.basis, whole.seconds_after) == ("ledger", 10.0)
-    assert whole.reason == "whole runs would take 300 s"
-
-
 def test_the_start_is_that_of_the_script_once_its_files_are_in_memory(confirm, kept):
     slow = replace(
         BEFORE, seconds_now=20.0, items=(Item("start", "imports", 1, 10.0), *BEFORE.items)
@@ -123,13 +115,6 @@ def test_the_start_is_that_of_the_script_once_its_files_are_in_memory(confirm, k
     starts = [sum(i.now_s for i in one.items if i.part == "start") for one in (whole, first)]
     assert starts[0] == pytest.approx(3.0)
     assert first.seconds_now - whole.seconds_now == pytest.approx(starts[1] - 3.0)
-
-
-def test_plain_runs_tell_where_there_are_any(confirm, kept):
-    tried, whole = confirm(PlainRuns(((12.0, 12.4), (7.0, 7.2))))
-    assert tried == kept
-    assert (whole.basis, whole.seconds_now, whole.seconds_after) == ("whole runs", 12.2, 7.1)
-    assert (whole.low, whole.high, whole.runs) == (7.0, 7.2, (12.0, 7.0, 7.2, 12.4))
 
 
 def test_a_patch_that_fails_in_the_whole_script_is_not_kept(confirm):
@@ -208,23 +193,6 @@ def test_an_addition_stands_on_what_the_trials_kept(confirm, predicts, kept):
     assert len(confirm.asked[0]) == 3
 
 
-def test_one_run_of_each_tells_what_two_have_no_time_for(confirm, predicts):
-    runs = PlainRuns(((12.0, 12.0), (6.0, 6.0)), once=True)
-    tried, whole = confirm(runs, NOTHING, findings=[predicts], left=30.0)
-    assert (tried.trials[0].kept, tried.trials[0].pairs) == (True, 1)
-    assert (tried.trials[0].low, whole.low) == (None, None), "one run has no interval"
-    assert whole.runs == (12.0, 6.0)
-    near = PlainRuns(((12.0, 12.0), (9.5, 9.5)), once=True)  # two processes may lie so far apart
-    assert not confirm(near, NOTHING, findings=[predicts], left=30.0)[0].trials[0].kept
-
-
-def test_an_addition_without_time_says_what_it_would_take(confirm, predicts):
-    tried, whole = confirm(None, NOTHING, findings=[predicts], left=15.0)
-    assert confirm.asked == []
-    assert "whole runs would take 37 s" in tried.trials[0].reason
-    assert whole == BEFORE
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -300,14 +268,6 @@ def test_what_was_timed_in_place_stands_on_what_the_steps_gave(confirm, timed, l
     assert [one.kept for one in tried.trials] == [True, True]
     assert [one.after_s for one in whole.items] == [2.0, 2.0]
     assert len(confirm.asked[0]) == 2, "one patched version, with both"
-
-
-def test_whole_runs_confirm_what_was_timed_in_place(confirm, timed, lasting):
-    tried, whole = confirm(PlainRuns(((12.0, 12.4), (6.0, 6.2))), NOTHING, lasting, [timed])
-    assert (tried.trials[0].kept, whole.basis, whole.seconds_after) == (True, "whole runs", 6.1)
-    tried, whole = confirm(PlainRuns(((12.0, 12.2), (13.0, 13.1))), NOTHING, lasting, [timed])
-    assert (tried.trials[0].outcome, tried.sources) == (Outcome.LOSES, {})
-    assert whole.seconds_after is None
 
 
 @pytest.mark.parametrize(

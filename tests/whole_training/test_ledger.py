@@ -64,12 +64,6 @@ def test_start_steps_pauses_and_the_end_add_up() -> None:
     assert "end of the process" not in lines(made("facts = {}"))
 
 
-def test_an_evaluation_before_the_training_is_a_line_of_its_own() -> None:
-    told = lines(made("startup.evaluation_s = 1.0"))
-    assert told["evaluation before the training"][1] == 1.0
-    assert told["set-up"][1] == pytest.approx(START.setup_s - 1.0)
-
-
 def test_what_passes_between_epochs_comes_after_each() -> None:
     told = lines(
         made(
@@ -196,11 +190,3 @@ def test_calls_shrink_by_what_was_timed_in_place() -> None:
     now = total(before)
     assert after.seconds_after == pytest.approx(now - middle)
     assert (after.low, after.high) == (pytest.approx(now - most), pytest.approx(now - least))
-
-
-def test_without_calls_or_a_known_whole_nothing_shrinks() -> None:
-    before = ledger(FITS)
-    assert with_calls(before, []) == before
-    assert with_calls(before, [predicts(None)]) == before
-    unknown = replace(before, reason="the gain lasts as long as what it mends goes on")
-    assert with_calls(unknown, [predicts(RATIO)]) == unknown

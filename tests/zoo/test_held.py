@@ -24,8 +24,8 @@ UNSEEN = {
     "Line.device_s Trace.device_s Trace.gap_s Trace.tensor_core_s "
     "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices "
     "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
-    "several GPUs": "Link facts.data_parallel facts.model_devices facts.nccl_environment",
-    "AWS": "Channel Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
+    "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
+    "AWS": "Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
     "Volume.model",
     "a cluster": "Parallel.absent Strategy.workers",
     "a container with limits": "ContainerUse.memory_events ContainerUse.memory_limit "

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from .process.importing import Hook, PostImport
 from .process.process import Process
+from .shield.rows import MODULES
 from .timing.training import Training
 
 if TYPE_CHECKING:
     from .reads.s3 import Counts
-    from .shield.writers import Writing
+    from .shield.redirected import Writing
     from .tensorflow.loops import TensorFlowLoops
     from .torch.loops import TorchLoops
 
@@ -87,31 +88,6 @@ TORCH = {
 HOOKS = {"tensorflow": TENSORFLOW, "keras": KERAS, "torch": TORCH}
 """By folder of ours: the modules of frameworks, and of libraries that train with them, each with
 the file and its function that set the module's hooks, or those of a class in it."""
-
-WRITING = {
-    "keras.src.callbacks.backup_and_restore": "tensorflow.keras_files",
-    "keras.src.callbacks.csv_logger": "tensorflow.keras_files",
-    "keras.src.callbacks.model_checkpoint": "tensorflow.keras_files",
-    "keras.src.callbacks.tensorboard": "tensorflow.keras_files",
-    "keras.src.models.model": "tensorflow.model",
-    "keras.src.saving.saving_api": "tensorflow.saving",
-    "safetensors.torch": "torch.safetensors",
-    "tensorboardX.writer": "torch.summary",
-    "tensorflow.python.checkpoint.checkpoint": "tensorflow.checkpoint",
-    "tensorflow.python.checkpoint.checkpoint_management": "tensorflow.checkpoint_files",
-    "tensorflow.python.ops.summary_ops_v2": "tensorflow.summary",
-    "tensorflow.python.profiler.profiler_v2": "tensorflow.profiler",
-    "tensorflow.python.saved_model.load": "tensorflow.load",
-    "tensorflow.python.saved_model.save": "tensorflow.save",
-    "tensorflow.python.training.py_checkpoint_reader": "tensorflow.reader",
-    "tf_keras.src.callbacks": "tensorflow.legacy_files",
-    "tf_keras.src.distribute.worker_training_state": "tensorflow.legacy_files",
-    "tf_keras.src.saving.saving_api": "tensorflow.saving",
-    "torch.distributed.checkpoint.filesystem": "torch.shards",
-    "torch.serialization": "torch.serialization",
-    "torch.utils.tensorboard.writer": "torch.summary",
-}
-"""The modules whose writers are redirected, with the file of `shield` and its function that do."""
 
 S3 = ("aiobotocore.client", "botocore.client")
 """The modules of S3's clients that are hooked."""
@@ -236,19 +212,19 @@ def add_shield(process: Process, hooks: dict[str, Hook]) -> None:
 
     @cache
     def writing() -> Writing:
-        from .shield.writers import Writing
+        from .shield.redirected import Writing
 
         return Writing(process)
 
     def redirecting(first: Hook | None) -> Hook:
         def hook(module: ModuleType, seconds: float) -> None:
             try:
-                writing().hook(module, WRITING[module.__name__])
+                writing().hook(module)
             finally:
                 if first is not None:
                     first(module, seconds)
 
         return hook
 
-    for name in WRITING:
+    for name in MODULES:
         hooks[name] = redirecting(hooks.get(name))

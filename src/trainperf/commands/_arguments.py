@@ -78,7 +78,6 @@ _SHARED = {
                           "an hour, for the cost of an epoch."),
     "json": click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as "
                          "JSON."),
-    "as_json": click.option("--json", "as_json", is_flag=True, help="Print the JSON instead."),
     "output_format": click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]",
                                   help="Print the report in a format, or write it to a file: "
                                   "terminal, json, markdown, html, github, sarif, junit; may be "
@@ -93,9 +92,6 @@ _SHARED = {
                            "its id."),
     "full": click.option("--full", is_flag=True, default=None, help="Print every section of the "
                          "report."),
-    "keep_secrets": click.option("--keep-secrets", is_flag=True, default=None, help="Keep what "
-                                 "looks like a secret in the command and in what the script "
-                                 "printed, where they are quoted."),
     "quiet": click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress."),
 }  # fmt: skip
 """The options that several commands have, by the names that they are asked for by."""

@@ -45,8 +45,8 @@ def _name_unknown(ids: tuple[str, ...], wanted: str) -> None:
         tell(f"trainperf: there is no finding {unknown!r} {wanted}{meant}")
 
 
-def console(stderr: bool = False, color: str = "auto") -> Console:
-    """A console; `color` is "auto", "always" or "never"."""
+def console(stderr: bool = False) -> Console:
+    """A console on stdout or stderr."""
     from rich.console import Console
 
     class Reported(Console):
@@ -55,10 +55,7 @@ def console(stderr: bool = False, color: str = "auto") -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    if color == "never":
-        return Reported(stderr=stderr, highlight=False, color_system=None)
-    force = True if color == "always" else None
-    return Reported(stderr=stderr, highlight=False, force_terminal=force)
+    return Reported(stderr=stderr, highlight=False)
 
 
 def check_outputs(
@@ -137,4 +134,4 @@ def print_report(
     from trainperf.commands.outputs import parse, write
 
     wanted = parse(settings.output_format)
-    write(diagnosis, wanted, settings, lambda: console(color=settings.color), saved, patch_file)
+    write(diagnosis, wanted, settings, console, saved, patch_file)

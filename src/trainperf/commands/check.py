@@ -140,7 +140,7 @@ def _against_file(
     runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, limits))
     _refuse(saved, runs.diagnosis, path, target)
     told = answering.answer(saved, answering.compared(saved, path), runs, limits)
-    _tell(told, saved, runs, settings, outputs.takes_stdout(asked))
+    _tell(told, saved, runs, outputs.takes_stdout(asked))
     _write(runs.diagnosis, told, settings, asked)
     sys.exit(told.exit_status)
 
@@ -258,7 +258,7 @@ def _refuse(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> None
 # ---------------------------------------------------------------------- words and files
 
 
-def _tell(told: Check, saved: Baseline, runs: Runs, settings: Settings, err: bool) -> None:
+def _tell(told: Check, saved: Baseline, runs: Runs, err: bool) -> None:
     """Print what is to be known and the answer, which stands last."""
     from trainperf import compare
     from trainperf.commands.compare import render
@@ -269,7 +269,7 @@ def _tell(told: Check, saved: Baseline, runs: Runs, settings: Settings, err: boo
             was, now = row.before or "not known", row.after or "not known"
             tell(f"note: {row.name}: {was} before, {now} now", err=err)
     else:
-        render(comparison, console(stderr=err, color=settings.color))
+        render(comparison, console(stderr=err))
         click.echo(err=err)
     for text in _besides(told):
         tell(f"note: {text}", err=err)

@@ -65,7 +65,7 @@ def cli() -> None:
 @options("output_dir")
 @click.option("--run-dir", metavar="DIR", help="Where the ranks of a job that each have a "
               "trainperf leave their records [default: a folder named for the job].")  # fmt: skip
-@options("fail_on", "ignore", "full", "keep_secrets", "quiet")
+@options("fail_on", "ignore", "full", "quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def diagnose(
     module: str | None,
@@ -125,14 +125,12 @@ def diagnose(
 
 @cli.command(short_help="Show a saved run again.")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@options("as_json", "full", "output_format", "patch")
-def show(run: Path | None, as_json: bool, **flags: Any) -> None:
+@options("full", "output_format", "patch")
+def show(run: Path | None, **flags: Any) -> None:
     """Show a saved run again: its name, folder or JSON file [default: the latest]."""
     from trainperf import store
     from trainperf.commands import run_folders
 
-    if as_json:
-        flags["output_format"] = ("json", *flags["output_format"])
     settings = read_settings(given(flags))
     check_outputs(settings)
     path = run_folders.find(run, settings)
@@ -145,10 +143,10 @@ def show(run: Path | None, as_json: bool, **flags: Any) -> None:
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@options("as_json", "full", "output_format")
+@options("full", "output_format")
 @click.option("--output", metavar="FILE", help="Save the diagnosis here, not in DIR.")
 @options("patch", "fail_on", "ignore")
-def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None:
+def merge(folder: Path, output: str | None, **flags: Any) -> None:
     """Join what the ranks of a job recorded in DIR into one report.
 
     Each rank that was started as `trainperf diagnose` left a record there. Ranks that
@@ -158,8 +156,6 @@ def merge(folder: Path, as_json: bool, output: str | None, **flags: Any) -> None
     """
     from trainperf.commands import session
 
-    if as_json:
-        flags["output_format"] = ("json", *flags["output_format"])
     settings = read_settings(given(flags))
     check_outputs(settings)
     diagnosis, path, unsaved = session.merge(

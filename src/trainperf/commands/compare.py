@@ -18,25 +18,18 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-def compare(a: Path, b: Path, as_json: bool) -> None:
+def compare(a: Path, b: Path) -> None:
     """Say what is different in run B against run A.
 
     Each is the name of a run, its folder, or a JSON file. What differs by no more than
     the noise of the two is not called a change.
     """
-    import msgspec
-
     from trainperf import compare, store
     from trainperf.commands import run_folders
 
     settings = read_settings({})
     first, second = (store.load(run_folders.find(path, settings)) for path in (a, b))
-    found = compare.compare(first, second)
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
-    else:
-        render(found, console(color=settings.color))
+    render(compare.compare(first, second), console())
 
 
 def render(found: Comparison, console: Console) -> None:

@@ -52,8 +52,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
     where = run_folder(place, settings)
     folder = _joined(where, place)
     record = _record(target, place, settings.price_per_hour)
-    if not settings.keep_secrets:
-        record = replace(record, command=redaction.words(record.command))
+    record = replace(record, command=redaction.words(record.command))
     progress = Progress(console, settings.quiet)  # lines only: many ranks share a terminal
     with interruptible() as interrupted:
         records.save(record, folder)
@@ -70,8 +69,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             raise
         if place.local_rank == 0 and record.machine is not None:
             recording = probe_storage(recording, record.machine, interrupted)
-        if not settings.keep_secrets:
-            recording = redaction.of_recording(recording)
+        recording = redaction.of_recording(recording)
         store.save_recording(recording, folder / store.RECORDING_FILE)
         frameworks = {
             str(event["name"]): str(event["version"])

@@ -38,8 +38,6 @@ def sagemaker() -> None:
               "script finds it in SM_CHANNEL_NAME.")  # fmt: skip
 @click.option("--input-mode", type=click.Choice(["File", "FastFile", "Pipe"]), default="File",
               show_default=True, help="How the channels come.")  # fmt: skip
-@click.option("--hyperparameter", "hyperparameters", multiple=True, metavar="NAME=VALUE",
-              help="Given to the script as --NAME VALUE.")  # fmt: skip
 @click.option("--output", metavar="S3", help="Where source and output go [default: "
               "s3://sagemaker-REGION-ACCOUNT/trainperf].")  # fmt: skip
 @click.option("--region", metavar="NAME", help="The AWS region [default: that of your profile].")
@@ -79,12 +77,12 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
 
     settings, say = read_settings({}), _say()
     job = _job(given)
-    install, wheel = submitting.installed_by(given["wanted"], trainperf.__version__)
+    installed = submitting.installed_by(given["wanted"], trainperf.__version__)
     if dry_run:
         click.echo(json.dumps(request(job), indent=2))
         return
-    brought = submitting.Upload(packing.pack(given["source_dir"], job.script), install, wheel)
-    for name in brought.packed.left_out:
+    packed = packing.pack(given["source_dir"], job.script)
+    for name in packed.left_out:
         say(f"left out for its size: {name}; give data by --input")
     made = service.connect(given["region"])
     say(
@@ -92,7 +90,7 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
         f"{job.instance_type} in {made.region} for {job.max_runtime_s // 60} minutes at most; AWS "
         f"charges for it, and for what is stored in {job.output}"
     )
-    submitting.submit(made, job, brought, say)
+    submitting.submit(made, job, packed, installed, say)
     if no_wait:
         say(f"its report: trainperf sagemaker fetch {job.name} --region {made.region}")
         return
@@ -123,7 +121,7 @@ def _job(given: dict[str, Any]) -> Job:
 
     from trainperf.commands import session
     from trainperf.sagemaker import packing, service
-    from trainperf.sagemaker.job import Job, channels, check, default_output, named, pairs
+    from trainperf.sagemaker.job import Job, channels, check, default_output, named
     from trainperf.settings import duration
 
     folder = given["source_dir"]
@@ -149,7 +147,6 @@ def _job(given: dict[str, Any]) -> Job:
         instance_count=given["instance_count"],
         inputs=channels(given["inputs"]),
         input_mode=given["input_mode"],
-        hyperparameters=pairs(given["hyperparameters"], "--hyperparameter", "epochs=1"),
         max_runtime_s=seconds,
         volume_gb=given["volume_gb"],
         torchrun=given["torchrun"],
@@ -165,7 +162,7 @@ def _finish(made: Service, name: str, script: str, settings: Settings, say: Say)
 
     folder = run_folders.new_folder(settings, script)
     try:
-        results = submitting.collect(made, name, folder, say, service.POLL_S)
+        found = submitting.collect(made, name, folder, say, service.POLL_S)
     except BaseException as error:
         (folder / "output.tar.gz").unlink(missing_ok=True)
         with suppress(OSError):
@@ -173,15 +170,13 @@ def _finish(made: Service, name: str, script: str, settings: Settings, say: Say)
         if not isinstance(error, KeyboardInterrupt):
             raise
         say(f"the job {name} goes on, and costs money until it ends")
-        say(f"stop it: aws sagemaker stop-training-job --training-job-name {name} "
-            f"--region {made.region}")  # fmt: skip
+        say(submitting.how_to_stop(made, name))
         say(f"its report: trainperf sagemaker fetch {name} --region {made.region}")
         sys.exit(130)
-    if results.ranks is not None:
+    if found.is_dir():
         diagnosis, _, unsaved = session.merge(
-            results.ranks, folder / store.DIAGNOSIS_FILE, settings, console(stderr=True)
+            found, folder / store.DIAGNOSIS_FILE, settings, console(stderr=True)
         )
     else:
-        assert results.diagnosis is not None
-        diagnosis, unsaved = store.load(results.diagnosis), None
+        diagnosis, unsaved = store.load(found), None
     sys.exit(end_with_report(diagnosis, folder, unsaved, settings))

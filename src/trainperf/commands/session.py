@@ -215,9 +215,8 @@ def _saved(
     from trainperf.commands import redaction
     from trainperf.ranks import records
 
-    if not settings.keep_secrets:
-        diagnosis = redaction.of_diagnosis(diagnosis)
-        recording = redaction.of_recording(recording)
+    diagnosis = redaction.of_diagnosis(diagnosis)
+    recording = redaction.of_recording(recording)
     diagnosis = replace(diagnosis, notes=(*target.notes, *diagnosis.notes))
     try:
         store.save(diagnosis, folder / store.DIAGNOSIS_FILE)

@@ -68,7 +68,7 @@ def change_options(command: Any) -> Any:
 @click.option("--allow-semantic", is_flag=True, default=None, help="A change that trains "
               "something else may be proved as well.")  # fmt: skip
 @options("module", "budget", "sequential", "stall", "price", "json", "output_format", "output_dir")
-@options("full", "keep_secrets", "quiet")
+@options("full", "quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- SCRIPT [ARGS]…")
 def try_(
     command: tuple[str, ...],

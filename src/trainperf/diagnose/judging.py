@@ -292,7 +292,13 @@ def _proven(
     return replace(
         first,
         verdict=parts.read_or(
-            first.verdict, "the verdict", rank.verdict_after, evidence, findings, tried.trials
+            first.verdict,
+            "the verdict",
+            rank.verdict_after,
+            evidence,
+            findings,
+            tried.trials,
+            tried.trying,
         ),
         findings=findings,
         trials=tried.trials,

@@ -12,7 +12,7 @@ from typing import Any
 from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
-from trainperf.evidence.exchange import linked, strategy
+from trainperf.evidence.exchange import strategy
 from trainperf.evidence.facts import (
     callbacks,
     framework,
@@ -59,7 +59,9 @@ SHORTEST_S = 15.0
 WITHIN = 0.02
 """So far the middle third may lie outside of the other two."""
 
-Interval = tuple[float, float, float]
+SLOWER = 1.10
+"""Late steps are slower if the whole interval of the ratio lies above this: below, clocks of the
+machine and neighbours that nobody sees may be it."""
 
 ALONE = Missing("the input was not drained")
 
@@ -84,8 +86,6 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     taken = parts.read_or(UNTIMED, "the times", times, observed, recording.samples, parts)
     on = parts.read_or(Device("", "", 0), "the device", _device, recording, observed, machine)
     found = parts.read("the stages of the input", stages, observed, taken.input_)
-    last = Missing("") if isinstance(found, Missing) or not found else found[-1].cumulative_
-    whole = None if isinstance(last, Missing) else last
     job = parts.read_or(None, "the job's ranks", _job, recording, observed, machine, ranks)
     own = parts.read_or(Loop("update"), "the loop", loop, observed)
     own = parts.read_or(own, "the loop of all ranks", whole_job, own, job)
@@ -96,7 +96,6 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         loop=own,
         times=taken,
         stages_=found,
-        stage_input_s=whole,
         callbacks=parts.read_or((), "the callbacks", callbacks, observed),
         functions=parts.read_or((), "the functions on the stacks", functions, observed),
         lines_=parts.read("a step by lines", lines, observed, taken),
@@ -127,7 +126,6 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
             (), "the reads", reads, recording.reads, observed, taken.resident_, found
         ),
         objects=recording.objects,
-        channels=recording.channels,
         unread=tuple(parts.faults),
     )
 
@@ -147,10 +145,8 @@ def _job(
     recording: Recording, observed: Observed, machine: Machine, ranks: Sequence[Rank] | None
 ) -> Parallel | None:
     if ranks is None:
-        job = parallel(recording, observed, machine)
-    else:
-        job = joined(on_gpus(ranks, machine), observed, recording.samples)
-    return linked(job, recording.gpu_link, machine)
+        return parallel(recording, observed, machine)
+    return joined(on_gpus(ranks, machine), observed, recording.samples)
 
 
 def _all_facts(recording: Recording, observed: Observed) -> dict[str, object]:
@@ -207,12 +203,14 @@ def reaches_script(recording: Recording, observed: Observed) -> bool:
 
 
 def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | None:
-    """How the last third of the real blocks compares with the first; None where too few tell."""
+    """How much longer the last third of the real blocks takes than the first; None where too few
+    tell, it does not, or its larger batches or neighbours that came later are the reason.
+    """
     blocks = [block for block in observed.of("block") if block["p"] == "real" and block["n"] > 0]
     if len(blocks) < FEWEST_BLOCKS:
         return None
-    begun, ended = blocks[0]["s"], blocks[-1]["s"] + blocks[-1]["d"]
-    if ended - begun < SHORTEST_S:
+    lasted = blocks[-1]["s"] + blocks[-1]["d"] - blocks[0]["s"]
+    if lasted < SHORTEST_S:
         return None
     third = len(blocks) // 3
     early, middle, late = blocks[:third], blocks[third:-third], blocks[-third:]
@@ -222,21 +220,17 @@ def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | 
     ]
     ratio, low, high = _ratio(times[2], times[0])
     means = [estimate(_level(part)).value for part in times]
-    return OverTime(
-        seconds=ended - begun,
-        steps=round(sum(block["n"] for block in blocks) * observed.steps_per_call),
-        early_s=means[0],
-        late_s=means[2],
-        ratio=ratio,
-        low=low,
-        high=high,
-        rising=means[0] * (1 - WITHIN) <= means[1] <= means[2] * (1 + WITHIN),
-        batch_ratio=_batches(early, late),
-        disturbed=_waited(samples, late) - _waited(samples, early) > CALM,
-    )
+    rising = means[0] * (1 - WITHIN) <= means[1] <= means[2] * (1 + WITHIN)
+    disturbed = _waited(samples, late) - _waited(samples, early) > CALM
+    sizes = [[block["bytes"] for block in part if block.get("bytes")] for part in (late, early)]
+    larger = all(len(known) == third for known in sizes) and _ratio(*sizes)[1] > 1 + WITHIN
+    if low <= SLOWER or not rising or disturbed or larger:
+        return None
+    steps = round(sum(block["n"] for block in blocks) * observed.steps_per_call)
+    return OverTime(lasted, steps, means[0], means[2], ratio, low, high)
 
 
-def _ratio(late: Sequence[float], early: Sequence[float]) -> Interval:
+def _ratio(late: Sequence[float], early: Sequence[float]) -> tuple[float, float, float]:
     """The ratio of two means of as many values each, with its interval.
 
     A trend within them is what is looked for, and no noise of the means.
@@ -252,15 +246,6 @@ def _level(values: Sequence[float]) -> list[float]:
     slope, _ = statistics.linear_regression(range(len(values)), values)
     middle = (len(values) - 1) / 2
     return [value - slope * (index - middle) for index, value in enumerate(values)]
-
-
-def _batches(early: Sequence[Event], late: Sequence[Event]) -> float | None:
-    """How many times as large late batches are; None where that is unknown, or may be 1."""
-    sizes = [[block["bytes"] for block in part if block.get("bytes")] for part in (early, late)]
-    if any(len(one) < len(early) for one in sizes):
-        return None
-    ratio, low, high = _ratio(sizes[1], sizes[0])
-    return ratio if low > 1 + WITHIN or high < 1 - WITHIN else None
 
 
 def _waited(samples: Sequence[Sample], blocks: Sequence[Event]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
@@ -191,52 +192,61 @@ def _no_loop(recording: Recording) -> NoLoop:
             ("no process loaded the observer",),
         )
     others = list(dict.fromkeys(_unsupported(events)))
-    if lost is not None:
-        why = f"what was recorded could not be kept ({lost})"
-        hint = "free some space, or name another folder for it with --output-dir"
-    elif "sessions" in kinds:
-        why = "the script trains with TensorFlow 1's sessions (`tf.compat.v1`), which trainperf "
-        why += "does not observe"
-        hint = "trainperf observes TensorFlow 2: Keras's `fit`, or steps with a `GradientTape`; "
-        hint += "https://www.tensorflow.org/guide/migrate tells how to get there"
-    elif others and "first_update" not in kinds:
-        why = f"the script imported {' and '.join(others)}, which trainperf does not observe"
-        hint = (
-            "trainperf sees TensorFlow, PyTorch, and Keras on either: KERAS_BACKEND names another"
-        )
-    elif "torch_replay" in kinds:
-        why = "the script replays CUDA graphs, and no update by an optimizer of torch.optim was "
-        why += "captured in them"
-        hint = "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
-        hint += "without its graphs to have its steps timed"
-    elif "import" not in kinds:
-        why = "the script never imported a framework"
-        hint = "trainperf sees TensorFlow, Keras and PyTorch; is this the script that trains?"
-    else:
-        why = "no step that updates weights was repeated"
-        hint = "does the script train in this process, for at least a few steps, with these "
-        hint += "arguments?"
+    rows = (
+        (
+            lost is not None,
+            f"what was recorded could not be kept ({lost})",
+            "free some space, or name another folder for it with --output-dir",
+        ),
+        (
+            "sessions" in kinds,
+            "the script trains with TensorFlow 1's sessions, which trainperf does not observe",
+            "trainperf observes TensorFlow 2: Keras's `fit`, or steps with a `GradientTape`",
+        ),
+        (
+            bool(others) and "first_update" not in kinds,
+            f"the script imported {' and '.join(others)}, which trainperf does not observe",
+            "trainperf sees TensorFlow, PyTorch, and Keras on either: KERAS_BACKEND names another",
+        ),
+        (
+            "torch_replay" in kinds,
+            (
+                "the script replays CUDA graphs, and no update by an optimizer of torch.optim was "
+                "captured in them"
+            ),
+            (
+                "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
+                "without its graphs to have its steps timed"
+            ),
+        ),
+        (
+            "import" not in kinds,
+            "the script never imported a framework",
+            "trainperf sees TensorFlow, Keras and PyTorch; is this the script that trains?",
+        ),
+        (
+            True,
+            "no step that updates weights was repeated",
+            "does the script train in this process, for a few steps, with these arguments?",
+        ),
+    )
+    why, hint = next((why, hint) for holds, why, hint in rows if holds)
     return NoLoop(f"no training loop was seen: {why}", hint, tuple(_what_was_seen(events)))
 
 
 def _what_was_seen(events: list[Event]) -> Iterator[str]:
-    hooks = [str(event["name"]) for event in events if event["e"] == "hook"]
     for event in events:
         if event["e"] == "import":
             yield f"{_versioned(event)} was imported"
-    if hooks:
-        many = "1 hook was" if len(hooks) == 1 else f"{len(hooks)} hooks were"
-        yield f"{many} live in {_hooked(hooks)}"
-    sessions = [event for event in events if event["e"] == "sessions"]
-    if sessions:
-        where = site(sessions[0].get("where"))
+    kinds = Counter(event["e"] for event in events)
+    if kinds["sessions"]:
+        where = next(site(event.get("where")) for event in events if event["e"] == "sessions")
         yield "sessions were run" + (f", at {spot(where.file, where.line)}" if where else "")
         return
-    updates = sum(1 for event in events if event["e"] == "first_update")
-    yield "weights were updated, but not in a loop" if updates else "no weights were updated"
-    evaluations = sum(1 for event in events if event["e"] == "evaluate")
-    if evaluations:
-        yield f"{evaluations} evaluations"
+    updated = kinds["first_update"]
+    yield "weights were updated, but not in a loop" if updated else "no weights were updated"
+    if kinds["evaluate"]:
+        yield f"{kinds['evaluate']} evaluations"
     for event in events:
         if event["e"] == "error":
             yield f"it ended with {event['type']}: {event['text'][:200]}"
@@ -256,13 +266,6 @@ def _versioned(event: Event) -> str:
 
 NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras", "torch": "PyTorch"}
 """The frameworks' names, by their packages."""
-
-
-def _hooked(hooks: list[str]) -> str:
-    """The frameworks that hooks were set in: "TensorFlow and Keras"."""
-    packages = [hook.partition(".")[0] for hook in hooks]
-    names = list(dict.fromkeys(NAMES.get(package, package) for package in packages))
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def site(value: object) -> Site | None:

@@ -15,11 +15,8 @@ from trainperf.model import (
     Ddp,
     Event,
     Exchange,
-    Link,
-    Machine,
     Measure,
     Missing,
-    Parallel,
     Rank,
     Site,
     Strategy,
@@ -51,31 +48,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         buckets=tuple(event.get("buckets") or ()),
         all_reduce=_all_reduce(lead),
     )
-
-
-def linked(job: Parallel | None, link: Link | None, machine: Machine) -> Parallel | None:
-    """Return the job with what its exchange goes over.
-
-    On one host `link`, if it goes from GPU to GPU: gloo, MPI and TensorFlow's RING take gradients
-    of GPUs through the host's memory. Over hosts the instance's network: what one rank can send is
-    its part of what AWS states for the host, as the ranks of a host share it. A job on instances
-    of several types has the figure of the one that reports.
-    """
-    if job is None or job.exchange is None:
-        return job
-    kind = None if machine.instance is None else machine.instance.type
-    if job.hosts < 2:
-        on_gpus = all(rank.device and "CPU" not in rank.device for rank in job.processes)
-        through_host = job.exchange.backend.lower() in ("gloo", "mpi", "ring")
-        link = None if job.absent or not on_gpus or through_host else link
-    elif machine.instance is None or kind is None or not kind.network_bytes_s:
-        link = None
-    else:
-        each = max(1, -(-job.expected // job.hosts))
-        shared = f" of a host, shared by {each} ranks" if each > 1 else ""
-        source = f"{machine.instance.name}{shared}: {kind.source}"
-        link = Link("EFA" if kind.efa else "network", kind.network_bytes_s / each, source)
-    return job if link is None else replace(job, exchange=replace(job.exchange, link=link))
 
 
 def cost(ranks: Sequence[Rank]) -> Measure | Missing:

@@ -96,7 +96,6 @@ def _callback(event: dict[str, Any]) -> CallbackCost:
         CallbackCost,
         event,
         batch_s=hooks.get("on_train_batch_begin", 0.0) + hooks.get("on_train_batch_end", 0.0),
-        batches=event["hooks"].get("on_train_batch_end", (0,))[0],
         epoch_s=sum(epoch) if epoch else None,
         hooks=hooks,
         methods={name: where for name, where in (event.get("methods") or {}).items() if where},

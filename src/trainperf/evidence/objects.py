@@ -15,9 +15,6 @@ from trainperf.run.event_files import training
 LATE_S = 0.5
 """Sums are written some time after the request: those just behind the last block belong to it."""
 
-KEYS = 8
-
-
 SUMMED = ("requests", "seconds", "gets", "bytes", "body_s", "sized", "sized_bytes")
 
 
@@ -98,9 +95,6 @@ def _objects(
 ) -> Objects:
     numbers = sums.numbers
     requests, gets, sized = (int(numbers[one]) for one in ("requests", "gets", "sized"))
-    keys: dict[str, int | None] = {}
-    for key, size in (pair for bucket in sums.last for pair in bucket["keys"]):
-        keys[key] = keys.get(key) if size is None else size
     endpoint = next((bucket["endpoint"] for bucket in sums.last if bucket["endpoint"]), "")
     public = "amazonaws.com" in endpoint and "vpce" not in endpoint  # boto3 finds it by itself
     return Objects(
@@ -115,7 +109,6 @@ def _objects(
         seconds=seconds if seconds > 0 else None,
         concurrency=concurrency if requests else None,
         requests_per_step=per_step,
-        keys=tuple(keys.items())[:KEYS],
         endpoint="" if public else endpoint,
     )
 

@@ -207,7 +207,7 @@ def _instead(pairs: list[Event]) -> InPlace | None:
     base, candidate = ([pair[key] for pair in pairs] for key in ("seconds", "instead_s"))
     found = probe({"name": "", "base": base, "candidate": candidate, "one_off": 0.0, "detail": {}})
     apart = max(pair["apart"] for pair in pairs)
-    seconds = (found.base_s, found.candidate_s, found.ratio, found.low, found.high)
+    seconds = (found.candidate_s, found.ratio, found.low, found.high)
     return InPlace(*seconds, len(pairs), apart)
 
 

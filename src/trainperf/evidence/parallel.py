@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from trainperf.model import (
     Loop,
     Machine,
     Measure,
-    Missing,
     Parallel,
     Rank,
     Recording,
@@ -23,8 +21,6 @@ from trainperf.model import (
     ScalingPoint,
 )
 
-_SHARING = "the replicas share cores, so their steps do not say what one takes by itself"
-_UNMEASURED = "the step of some ranks is not known, and may be what the exchange waits for"
 _SLOWER = 1.1
 """A step on one device longer than this many of the job's is no matter of rounding."""
 
@@ -32,7 +28,6 @@ _ALONE_SLOWER = (
     "a step took longer on one device than on several that exchange gradients: the machine was "
     "busier then, or the step varies; expect these rates to be off"
 )
-_IN_THE_NOISE = "the exchange does not stand out of the noise of a step"
 
 
 def parallel(recording: Recording, observed: Observed, machine: Machine) -> Parallel | None:
@@ -74,7 +69,7 @@ def joined(
     spread = strategy(lead)
     if expected < 2 and replicas < 2 and (spread is None or spread.replicas < 2):
         return None
-    found = Parallel(
+    return Parallel(
         expected=expected,
         replicas=replicas,
         launcher=str(place.get("launcher") or ""),
@@ -86,7 +81,6 @@ def joined(
         ddp=ddp(lead),
         notes=tuple(_notes(processes, expected, lead)),
     )
-    return replace(found, break_even_batch_=_break_even(found))
 
 
 def whole_job(loop: Loop, job: Parallel | None) -> Loop:
@@ -171,52 +165,7 @@ def with_scaling(parallel: Parallel, points: Sequence[ScalingPoint], reason: str
     filled = tuple(replace(point, efficiency=_efficiency(point, single)) for point in ordered)
     odd = (_ALONE_SLOWER,) if _alone_slower(parallel, single) else ()
     notes = (*parallel.notes, *odd)
-    found = replace(parallel, scaling=filled, scaling_reason=reason, notes=notes)
-    return replace(found, break_even_batch_=_break_even(found))
-
-
-def _break_even(parallel: Parallel) -> float | Missing:
-    """The batch per replica from which N replicas give more samples per second than one.
-
-    N replicas make N b samples in c(b) + e seconds, one makes b in c(b): N pay if
-    (N - 1) c(b) > e, with e the exchange and c the step of one replica. c is taken as
-    proportional to b, which makes this an estimate of the order: a step has a fixed
-    part, with which N replicas pay from a smaller batch on. c is from the run on one
-    device, else from the mean step with the exchange switched off, unless replicas share
-    cores: then one by itself is quicker, nobody knows by how much.
-    """
-    exchange = parallel.exchange
-    if exchange is None or parallel.replicas < 2:
-        return Missing("no exchange of gradients was seen")
-    if isinstance(exchange.seconds_, Missing):
-        return exchange.seconds_
-    if exchange.seconds <= 0 or (exchange.seconds_.low is not None and exchange.seconds_.low <= 0):
-        return Missing(_IN_THE_NOISE)
-    if parallel.unmeasured:
-        return Missing(_UNMEASURED)
-    batches = [rank.batch_size or 0 for rank in parallel.processes]
-    if not all(batches):
-        return Missing("the size of a batch is not known")
-    alone = _alone(parallel)
-    if isinstance(alone, Missing):
-        return alone
-    each = statistics.fmean(batches) * parallel.expected / parallel.replicas
-    return each * exchange.seconds / ((parallel.replicas - 1) * alone)
-
-
-def _alone(parallel: Parallel) -> float | Missing:
-    """Seconds of a step of one replica that exchanges nothing."""
-    for point in parallel.scaling:
-        if point.devices == 1:
-            slower = _alone_slower(parallel, point)
-            return Missing(_ALONE_SLOWER) if slower else point.real_s
-    if any(rank.device.endswith("logical CPUs") for rank in parallel.processes) or any(
-        len(ranks) > 1 and sum(rank.threads or len(rank.cores or ()) for rank in ranks) > len(cores)
-        for _, ranks, cores in _on_cpus(parallel.processes)
-    ):
-        return Missing(_SHARING)
-    own = [rank.local.seconds for rank in parallel.processes if isinstance(rank.local, Measure)]
-    return statistics.fmean(own) if own else Missing("the step was not timed on one device")
+    return replace(parallel, scaling=filled, scaling_reason=reason, notes=notes)
 
 
 def _alone_slower(parallel: Parallel, single: ScalingPoint | None) -> bool:

@@ -66,7 +66,6 @@ def summarise(events: Sequence[Event], run_ended: str = "") -> Rank | None:
         host=str(place.get("host") or ""),
         pid=(whole.first("hello") or {}).get("pid"),
         ended=f"{run_ended}; {NO_LOOP}" if run_ended else NO_LOOP,
-        local_rank=place.get("local_rank"),
         device=str(place.get("device") or ""),
         threads=place.get("threads"),
         cores=tuple(place.get("cores") or ()) or None,

@@ -241,7 +241,6 @@ def startup(observed: Observed) -> StartUp | None:
         setup_s=max(0.0, total - imports - max(first, tracing)),
         tracing_s=tracing if traces else None,
         first_step_s=first if traces else None,
-        warm_up_steps=sum(1 for event in observed.of("step") if event["p"] == "warmup"),
         evaluation_s=sum(event["seconds"] for event in before("evaluation", "evaluate")) or None,
     )
 
@@ -311,7 +310,8 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
     for event in observed.of("missing"):
         what = str(event["what"])
         if what.startswith("probe "):
-            found[what.removeprefix("probe ")] = Missing(str(event["reason"]))
+            reason, applies = str(event["reason"]), event.get("applies", True)
+            found[what.removeprefix("probe ")] = Missing(reason, applies)
         elif what == "probes":
             found["all changes"] = Missing(str(event["reason"]))
     for event in observed.of("probe"):

@@ -16,8 +16,8 @@ PHASES = ("real", "resident", "input")
 
 OF_HOST = ("cpu_cores", "machine_cpu_cores", "read_bytes_s", "others_cores")
 OF_GPU = (
-    *("utilization_percent", "power_w", "sm_clock_mhz", "sm_active", "tensor_active"),
-    *("dram_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s"),
+    *("utilization_percent", "power_w", "sm_clock_mhz"),
+    *("sm_active", "tensor_active", "dram_active"),
 )
 """Fields of samples of which a phase has the mean."""
 
@@ -108,8 +108,6 @@ def _gpu(index: int, samples: list[Sample], place: int | None) -> dict[str, Any]
         "throttle_shares": {name: counts[name] / len(known) for name in sorted(counts)}
         if known
         else None,
-        "pcie_generation": _highest(gpu.pcie_generation for gpu in own),
-        "pcie_width": _highest(gpu.pcie_width for gpu in own),
     }
 
 

@@ -14,7 +14,7 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Finding, Site
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import Wanted, set_argument
-from trainperf.source.origins.calls import RecordedCall
+from trainperf.source.origins import RecordedCall
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from trainperf.report.ignored import Lines
 from trainperf.source.module import Module
 from trainperf.source.notebooks.ipython import parse
 from trainperf.source.notebooks.notebook import NotANotebook, Notebook, text_of
-from trainperf.source.origins.project import Project
+from trainperf.source.project import Project
 
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 """Folders that hold no source of the project's own, besides the hidden ones."""

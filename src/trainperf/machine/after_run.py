@@ -1,79 +1,101 @@
-"""A look at the run's files, objects and channels, once it has ended."""
+"""A look at the run's files and objects, once it has ended."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 from trainperf.evidence.objects import seen
-from trainperf.machine.storage import reads, s3_probe
-from trainperf.model import Channel, Machine, Reads, Recording
+from trainperf.machine.storage import reads
+from trainperf.model import Machine, Objects, Reads, Recording
 
 FROM_S3 = "the steps opened no files: they read from S3"
 
-NOT_PROBED = "not probed: the run was cut short"
+REGIONS_S = 3.0
+"""Seconds for S3 to say where buckets are; what is not known by then is not waited for."""
 
-_CONFIG = "opt/ml/input/config/inputdataconfig.json"
-_DATA = "/opt/ml/input/data"
+CONNECT_S, READ_S = 1.0, 1.5
 
 
 def probe_storage(
     recording: Recording, machine: Machine, interrupted: Callable[[], bool] = lambda: False
 ) -> Recording:
-    """The recording, with what the files and objects that it names can give.
+    """The recording, with what the files that it names can give, and the regions of its buckets.
 
-    Reads a bounded sample of the files that the script read, and asks S3 for a few ranges
-    of the objects that it named; writes nothing. Where the run was cut short nothing is
-    read or asked, and the recording says so; `interrupted` says that the user wants an end
-    while it is looked at. No file system, server or program is waited for without an end.
+    Reads a bounded sample of the files that the script read, and on an instance of AWS asks S3
+    once for each bucket; writes nothing. Where the run was cut short nothing is read or asked, and
+    the recording says so; `interrupted` says that the user wants an end while it is looked at. No
+    file system, server or program is waited for without an end.
     """
     objects = seen(recording)
-    remote = any(one.requests for one in objects)
+    remote = any(bucket.requests for bucket in objects)
     instance, complete = machine.instance, recording.ending.complete
     found: tuple[Reads, ...] = ()
     why = f"not looked at: the run was {recording.ending.value}"
     if complete:  # else the reader has no time for a few more seconds
         kind = instance.type if instance else None
         found, why = reads.probe(recording, kind, interrupted=interrupted)
-    if complete and not interrupted():
-        environment = {**os.environ, **recording.run.env}
-        objects = s3_probe.probe(objects, environment, instance.region if instance else None)
-    else:
-        objects = tuple(replace(bucket, reason=NOT_PROBED) for bucket in objects)
+    if complete and instance is not None and instance.region and not interrupted():
+        objects = with_regions(objects, {**os.environ, **recording.run.env})
     why = FROM_S3 if remote and why in (reads.NO_FILES, reads.NO_NAMES) else why
-    return replace(recording, reads=found, reads_reason=why, objects=objects, channels=channels())
+    return replace(recording, reads=found, reads_reason=why, objects=objects)
 
 
-def channels(root: Path = Path("/")) -> tuple[Channel, ...]:
-    """The channels by name; empty outside of SageMaker, and where the file cannot be read.
+def with_regions(
+    objects: Sequence[Objects], env: Mapping[str, str], seconds: float = REGIONS_S
+) -> tuple[Objects, ...]:
+    """Return `objects` with the regions of AWS's buckets among them, as far as S3 told.
 
-    `TrainingInputMode` is the mode of a channel in that file; without it a channel has
-    the mode of the job, which is not told: "".
+    `env` is the environment of the script, whose credentials are used: nothing is asked
+    anonymously. Never raises.
     """
-    try:
-        config = json.loads((root / _CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ()
-    if not isinstance(config, dict):
-        return ()
-    return tuple(
-        Channel(
-            name=name,
-            mode=str(one.get("TrainingInputMode") or ""),
-            path=f"{_DATA}/{name}",
-            source=_source(one),
-            content_type=str(one.get("ContentType") or ""),
-        )
-        for name, one in sorted(config.items())
-        if isinstance(one, dict)
+    regions: dict[str, str | None] = {}
+
+    def ask() -> None:
+        with suppress(Exception):
+            client = _client(env)
+            for bucket in objects:
+                if not bucket.endpoint:
+                    regions[bucket.bucket] = _region(client, bucket.bucket)
+
+    thread = threading.Thread(target=ask, name="trainperf-s3", daemon=True)
+    thread.start()
+    thread.join(seconds if objects else None)
+    return tuple(replace(bucket, region=regions.get(bucket.bucket)) for bucket in objects)
+
+
+def _client(env: Mapping[str, str]) -> Any:
+    """A boto3 client that asks once, with the credentials and profile of the script."""
+    from botocore.config import Config
+
+    from trainperf.machine.aws import session as aws_session
+
+    session = aws_session.session(
+        aws_access_key_id=env.get("AWS_ACCESS_KEY_ID") or None,
+        aws_secret_access_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
+        aws_session_token=env.get("AWS_SESSION_TOKEN") or None,
+        profile_name=env.get("AWS_PROFILE") or None,
+    )
+    return session.client(
+        "s3",
+        region_name=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None,
+        endpoint_url=env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None,
+        config=Config(
+            retries={"total_max_attempts": 1}, connect_timeout=CONNECT_S, read_timeout=READ_S
+        ),
     )
 
 
-def _source(one: dict[str, object]) -> str:
-    kind = str(one.get("FileSystemType") or "")
-    if kind:
-        return "FSx" if kind == "FSxLustre" else kind
-    return "S3" if one.get("S3DistributionType") else ""
+def _region(client: Any, bucket: str) -> str | None:
+    """The bucket's region, from the headers of any answer about it; None if not said."""
+    try:
+        answer = client.head_bucket(Bucket=bucket)
+    except Exception as error:  # refused, or sent elsewhere: the answer says where it is
+        answer = getattr(error, "response", None) or {}
+    headers = (answer.get("ResponseMetadata") or {}).get("HTTPHeaders") or {}
+    region = answer.get("BucketRegion") or headers.get("x-amz-bucket-region")
+    return str(region) if region else None

@@ -14,6 +14,7 @@ from trainperf.model.diagnosis import (
     Bottleneck,
     Diagnosis,
     ExperimentChange,
+    Grade,
     Ignored,
     Moment,
     Overhead,
@@ -98,7 +99,7 @@ from trainperf.model.trials import (
 )
 from trainperf.recording.machine.instance import Cost, Instance, InstanceType, Price
 from trainperf.recording.machine.machine import ContainerUse, CudaDevice, Gpu, Machine, MigSlice
-from trainperf.recording.machine.storage import Channel, Objects, Reads, Volume
+from trainperf.recording.machine.storage import Objects, Reads, Volume
 from trainperf.recording.run import (
     FORMAT_VERSION,
     Ending,
@@ -106,7 +107,6 @@ from trainperf.recording.run import (
     GpuSample,
     HostSample,
     Leg,
-    Link,
     Recording,
     Run,
     Sample,

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from trainperf.errors import NotMeasured
 
 T = TypeVar("T")
 
+INTERNAL = {"internal": True}
+"""The metadata of a field that is not written: it has its default when the value is read again."""
+
 
 @dataclass(frozen=True)
 class Missing:
-    """Stands in place of a number that was not measured: the reason why."""
+    """Stands in place of a number that was not measured: the reason why.
+
+    `applies` is False where there is no such number: a probe of what the script does not have.
+    """
 
     reason: str
+    applies: bool = field(default=True, metadata=INTERNAL)
 
 
 def taken(value: T | Missing) -> T:

@@ -15,9 +15,6 @@ import msgspec
 
 from trainperf.model.basics import Missing
 
-INTERNAL = {"internal": True}
-"""The metadata of a field that is not written: it has its default when the value is read again."""
-
 
 @cache
 def keys(kind: type) -> Mapping[str, tuple[Field[Any], Any]]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, Site, is_taken, taken
-from trainperf.model.encoding import INTERNAL
+from trainperf.model.basics import INTERNAL, Missing, Site, is_taken, taken
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -37,7 +36,7 @@ from trainperf.model.timing import (
 from trainperf.model.torch.step import Torch
 from trainperf.model.training import Length
 from trainperf.recording.machine.machine import ContainerUse, Machine
-from trainperf.recording.machine.storage import Channel, Objects, Reads
+from trainperf.recording.machine.storage import Objects, Reads
 
 INPUT_BOUND_BELOW = 0.90
 """Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""
@@ -67,7 +66,6 @@ class Evidence:
     loop: Loop
     times: Times
     stages_: tuple[Stage, ...] | Missing = ()
-    stage_input_s: float | None = None  # the whole pipeline, by the stage timing
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
     lines_: StepLines | Missing = NOT_SAMPLED
@@ -85,7 +83,7 @@ class Evidence:
     around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     length_: Length | Missing = UNKNOWN_LENGTH
-    over_time: OverTime | None = None  # None: the run was too short to tell
+    over_time: OverTime | None = None  # None: late steps are not surely slower
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict, compare=False, metadata=INTERNAL)
     torch_: Torch | None = None
@@ -94,7 +92,6 @@ class Evidence:
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
     objects: tuple[Objects, ...] = ()
-    channels: tuple[Channel, ...] = ()
     unread: tuple[str, ...] = ()  # the parts of the record that could not be read, and why
 
     @property

@@ -66,7 +66,6 @@ class CallbackCost:
 
     name: str
     batch_s: float
-    batches: int
     epoch_s: float | None = None
     where: Site | None = None
     builtin: bool = False

@@ -54,7 +54,6 @@ class InPlace:
     all are the same, 1.0 where they cannot be compared.
     """
 
-    called_s: float
     instead_s: float
     ratio: float
     low: float

@@ -7,14 +7,12 @@ from typing import Any
 
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.timing import Measure
-from trainperf.recording.run import Link
 
 GONE = "when its connection to another rank broke"
 """How a rank ended that lost another one: what that one says is the cause."""
 
 NO_STEP = Missing("it recorded no step")
 NOT_TIMED = Missing("it was not timed")
-NO_SINGLE = Missing("the step was not timed on one device")
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,6 @@ class Rank:
     host: str
     pid: int | None
     ended: str
-    local_rank: int | None = None
     device: str = ""  # "CPU", "cuda:1", "2 logical CPUs"
     gpu_uuid: str | None = None  # of the first GPU it uses
     gpu: int | None = None  # the same one as NVML counts on its host; None: not known
@@ -84,7 +81,6 @@ class Exchange:
     bytes: int | None = None  # gradients that a replica gives away in a step
     buckets: tuple[int, ...] = ()  # bytes of each all-reduce of a step
     all_reduce: AllReduce | Missing = NOT_TIMED
-    link: Link | None = None
 
     @property
     def seconds(self) -> float:
@@ -174,7 +170,6 @@ class Parallel:
     stragglers: tuple[Straggler, ...] = ()
     scaling: tuple[ScalingPoint, ...] = ()
     scaling_reason: str = ""  # why there are no, or not all, points
-    break_even_batch_: float | Missing = NO_SINGLE
     ddp: tuple[Ddp, ...] = ()
     notes: tuple[str, ...] = ()  # ranks with other scripts or versions, records cut short
 

@@ -240,22 +240,14 @@ class StartUp:
     setup_s: float | None = None
     tracing_s: float | None = None
     first_step_s: float | None = None
-    warm_up_steps: int = 0
     evaluation_s: float | None = None
-
-
-SLOWER = 1.10
-"""Late steps are slower if the whole interval of the ratio lies above this: below, clocks of the
-machine and neighbours that nobody sees may be it."""
 
 
 @dataclass(frozen=True)
 class OverTime:
-    """The last third of a run's blocks of steps against the first one.
+    """The last third of a run's blocks of steps, surely slower than the first one at the same work.
 
-    `ratio` is late over early with its 95 % interval, `batch_ratio` the same of a batch's bytes
-    where these surely changed. `disturbed` says that neighbours took more of the cores late than
-    early, `rising` that the middle third lies between the two.
+    `ratio` is late over early with its 95 % interval.
     """
 
     seconds: float
@@ -265,12 +257,3 @@ class OverTime:
     ratio: float
     low: float
     high: float
-    rising: bool = True
-    batch_ratio: float | None = None
-    disturbed: bool = False
-
-    @property
-    def slower(self) -> bool:
-        """Whether late steps are slower though they do the same work on as quiet a machine."""
-        larger = self.batch_ratio is not None and self.batch_ratio > 1
-        return self.low > SLOWER and self.rising and not self.disturbed and not larger

@@ -14,8 +14,6 @@ from trainperf.errors import TrainperfError
 from trainperf.run.launchers import TORCHRUN, after, value
 
 SAGEMAKER_CONFIG = "/opt/ml/input/config"
-_NO_RUN_ID = ("", "none")
-"""`TORCHELASTIC_RUN_ID` of a job that nobody named."""
 _FIRST_OF_SLURMS_OWN = 0xFFFFFFF0
 """Slurm gives the steps of batch scripts and of shells numbers from here on: no ranks."""
 
@@ -24,10 +22,6 @@ TF_CONFIG_HINT = (
     'it should be like {"cluster": {"worker": ["a:1", "b:1"]}, '
     '"task": {"type": "worker", "index": 0}}'
 )
-
-
-MOST_RANKS = 1_000_000
-"""No job has more; a damaged record may say so, and each that is absent is named."""
 
 
 @dataclass(frozen=True)
@@ -50,27 +44,108 @@ class Place:
 
     def __post_init__(self) -> None:
         """Raise `ValueError` where there is no such place."""
-        if not 0 <= self.rank < self.world_size <= MOST_RANKS:
+        if not 0 <= self.rank < self.world_size:
             raise ValueError(f"there is no rank {self.rank} of {self.world_size}")
 
 
-def _checked(
-    environ: Mapping[str, str], by: str, names: tuple[str, str], **others: Any
-) -> Place | None:
-    """The place that two variables name, if they agree with each other."""
-    rank, size = (_number(environ, name) for name in names)
+@dataclass(frozen=True)
+class _Launcher:
+    """The variables in which a launcher tells a process its place; of several, the first set."""
+
+    by: str
+    rank: str
+    size: tuple[str, ...]
+    local_rank: str
+    node: str = ""
+    restarts: str = ""
+    job: tuple[str, ...] = ()
+
+
+LAUNCHERS = (
+    _Launcher(
+        "torchrun",
+        "RANK",  # WORLD_SIZE alone is often exported for a launcher that comes later
+        ("WORLD_SIZE",),
+        "LOCAL_RANK",
+        "GROUP_RANK",
+        "TORCHELASTIC_RESTART_COUNT",
+        ("TORCHELASTIC_RUN_ID",),
+    ),
+    _Launcher(
+        "mpirun",
+        "OMPI_COMM_WORLD_RANK",
+        ("OMPI_COMM_WORLD_SIZE",),
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        job=("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
+    ),
+    _Launcher(
+        "srun",
+        "SLURM_PROCID",
+        ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+        "SLURM_LOCALID",
+        "SLURM_NODEID",
+        "SLURM_RESTART_COUNT",
+    ),
+    _Launcher("mpirun", "PMI_RANK", ("PMI_SIZE",), "MPI_LOCALRANKID"),
+)
+
+
+def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFIG) -> Place | None:
+    """Return the place of this process; None where it is not one of several.
+
+    torchrun's variables go first, then those of Open MPI, of srun, of MPICH's and Intel's
+    mpirun, then `TF_CONFIG` and SageMaker's: a launcher that was started by
+    another one knows the ranks. Raises `TrainperfError` where what they say cannot be.
+    """
+    told = (one for one in LAUNCHERS if environ.get(one.rank) and not _of_daemons(one, environ))
+    launcher = next(told, None)
+    found = _launched(launcher, environ) if launcher is not None else tf_config(environ)
+    found = found or sagemaker(environ, Path(sagemaker_dir))
+    return found if found is not None and found.world_size > 1 else None
+
+
+def _of_daemons(launcher: _Launcher, environ: Mapping[str, str]) -> bool:
+    """Whether Slurm's variables are those of a batch script, or of mpirun's daemons: no ranks."""
+    if launcher.by != "srun":
+        return False
+    step = _number(environ, "SLURM_STEP_ID")
+    if step is None or step >= _FIRST_OF_SLURMS_OWN:
+        return True
+    return environ.get("PMI_RANK", environ["SLURM_PROCID"]) != environ["SLURM_PROCID"]
+
+
+def _launched(launcher: _Launcher, environ: Mapping[str, str]) -> Place:
+    """The place that a launcher's variables name, if they agree with each other."""
+    name = next((name for name in launcher.size if environ.get(name)), launcher.size[-1])
+    rank, size = _number(environ, launcher.rank), _number(environ, name)
     if rank is None or size is None:
-        there, missing = names if size is None else names[::-1]
         raise TrainperfError(
-            f"{there} is set, but not {missing}: which rank of how many is this?",
-            f"set {missing} as well, or unset {there}",
+            f"{launcher.rank} is set, but not {name}: which rank of how many is this?",
+            f"set {name} as well, or unset {launcher.rank}",
         )
-    if size < 1 or not 0 <= rank < size:
+    if not 0 <= rank < size:
         raise TrainperfError(
-            f"{names[0]} is {rank} and {names[1]} is {size}: there is no such rank",
-            f"ranks count from 0 to one less than {names[1]}",
+            f"{launcher.rank} is {rank} and {name} is {size}: there is no such rank",
+            f"ranks count from 0 to one less than {name}",
         )
-    return Place(rank, size, by, **others)
+    slurm = [environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
+    named = [environ[name] for name in launcher.job if environ.get(name, "none") != "none"]
+    by, meeting = launcher.by, ""
+    if by == "torchrun":
+        master = (environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))
+        meeting = "-".join(master) if all(master) else ""
+        by = by if "TORCHELASTIC_RUN_ID" in environ else "RANK and WORLD_SIZE"
+    elif slurm[0]:
+        meeting = ".".join(filter(None, slurm))
+    return Place(
+        rank,
+        size,
+        by,
+        job_id=next(filter(None, named), meeting),
+        local_rank=_number(environ, launcher.local_rank),
+        node=_number(environ, launcher.node),
+        restarts=_number(environ, launcher.restarts) or 0,
+    )
 
 
 def _number(environ: Mapping[str, str], name: str) -> int | None:
@@ -83,19 +158,6 @@ def _number(environ: Mapping[str, str], name: str) -> int | None:
             f"{name} is {text!r}, which is not a number", f"correct {name}, or unset it"
         )
     return int(text)
-
-
-def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFIG) -> Place | None:
-    """Return the place of this process; None where it is not one of several.
-
-    torchrun's variables go first, then those of Open MPI, of MPICH's and Intel's
-    mpirun, of srun, then `TF_CONFIG` and SageMaker's: a launcher that was started by
-    another one knows the ranks. Raises `TrainperfError` where what they say cannot be.
-    """
-    readers = (torchrun, open_mpi, pmi, slurm, tf_config)
-    places = (read(environ) for read in readers)
-    found = next(filter(None, places), None) or sagemaker(environ, Path(sagemaker_dir))
-    return found if found is not None and found.world_size > 1 else None
 
 
 def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -112,83 +174,6 @@ def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
             f"torchrun trains on {nodes} hosts here, and this trainperf would see one of them",
             "start one for each rank: torchrun … --no-python trainperf diagnose --run-dir DIR …",
         )
-
-
-def torchrun(environ: Mapping[str, str]) -> Place | None:
-    """torchrun's, or `RANK` and `WORLD_SIZE` as set by hand."""
-    if not environ.get("RANK"):
-        return None  # WORLD_SIZE alone is often exported for a launcher that comes later
-    by = "torchrun" if "TORCHELASTIC_RUN_ID" in environ else "RANK and WORLD_SIZE"
-    named = environ.get("TORCHELASTIC_RUN_ID", "")
-    master = (environ.get("MASTER_ADDR", ""), environ.get("MASTER_PORT", ""))
-    unnamed = "-".join(master) if all(master) else ""
-    return _checked(
-        environ,
-        by,
-        ("RANK", "WORLD_SIZE"),
-        job_id=unnamed if named in _NO_RUN_ID else named,
-        local_rank=_number(environ, "LOCAL_RANK"),
-        node=_number(environ, "GROUP_RANK"),
-        restarts=_number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
-    )
-
-
-def open_mpi(environ: Mapping[str, str]) -> Place | None:
-    """Open MPI's mpirun."""
-    if not environ.get("OMPI_COMM_WORLD_RANK"):
-        return None
-    names = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")
-    return _checked(
-        environ,
-        "mpirun",
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-        job_id=next((environ[name] for name in names if environ.get(name)), _slurm_id(environ)),
-        local_rank=_number(environ, "OMPI_COMM_WORLD_LOCAL_RANK"),
-    )
-
-
-def pmi(environ: Mapping[str, str]) -> Place | None:
-    """The mpirun of MPICH and Intel MPI."""
-    if not environ.get("PMI_RANK"):
-        return None
-    if environ["PMI_RANK"] == environ.get("SLURM_PROCID") and _in_a_step(environ):
-        return slurm(environ)  # srun --mpi=pmi2 sets both, and says more in its own
-    return _checked(
-        environ,
-        "mpirun",
-        ("PMI_RANK", "PMI_SIZE"),
-        job_id=_slurm_id(environ),
-        local_rank=_number(environ, "MPI_LOCALRANKID"),
-    )
-
-
-def slurm(environ: Mapping[str, str]) -> Place | None:
-    """srun's, within a step."""
-    if not _in_a_step(environ):
-        return None
-    size = "SLURM_STEP_NUM_TASKS" if environ.get("SLURM_STEP_NUM_TASKS") else "SLURM_NTASKS"
-    return _checked(
-        environ,
-        "srun",
-        ("SLURM_PROCID", size),
-        job_id=_slurm_id(environ),
-        local_rank=_number(environ, "SLURM_LOCALID"),
-        node=_number(environ, "SLURM_NODEID"),
-        restarts=_number(environ, "SLURM_RESTART_COUNT") or 0,
-    )
-
-
-def _in_a_step(environ: Mapping[str, str]) -> bool:
-    """Whether srun started this: a batch script has the variables too, and is no rank."""
-    if not environ.get("SLURM_PROCID"):
-        return False
-    step = _number(environ, "SLURM_STEP_ID")
-    return step is not None and step < _FIRST_OF_SLURMS_OWN
-
-
-def _slurm_id(environ: Mapping[str, str]) -> str:
-    parts = [environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
-    return ".".join(part for part in parts if part) if parts[0] else ""
 
 
 def tf_config(environ: Mapping[str, str]) -> Place | None:

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import trainperf
@@ -21,7 +21,7 @@ from trainperf.errors import TrainperfError
 from trainperf.model import FORMAT_VERSION, Ending, Event, Machine, Recording, Run
 from trainperf.model.words import signal_name
 from trainperf.ranks import Place
-from trainperf.run.event_files import EventFiles, is_event
+from trainperf.run.event_files import EventFiles
 from trainperf.run.spawn import output_tail
 
 RANK_FILE = "rank.json"
@@ -98,7 +98,7 @@ def load_recording(record: RankRecord, folder: Path) -> Recording:
     file = folder / store.RECORDING_FILE
     events = {} if file.exists() else _events(folder)
     if not events:
-        return _sound(store.load_recording(file), file)
+        return store.load_recording(file)
     times = [event["t"] for each in events.values() for event in each]
     return Recording(
         run=Run(record.command, record.cwd, record.label),
@@ -109,20 +109,6 @@ def load_recording(record: RankRecord, folder: Path) -> Recording:
         events={pid: tuple(each) for pid, each in events.items()},
         output_tail=output_tail(folder),
     )
-
-
-def _sound(recording: Recording, file: Path) -> Recording:
-    """The recording without what is no event in it; a note says so."""
-    kept = {
-        pid: tuple(one for one in each if is_event(one)) for pid, each in recording.events.items()
-    }
-    lost = sum(len(each) - len(kept[pid]) for pid, each in recording.events.items())
-    if not lost:
-        return recording
-    text = f"{file.name} holds {lost} events that no run writes: they were left out"
-    note = {"e": "note", "t": recording.started, "text": text}
-    pid = next(iter(kept))
-    return replace(recording, events={**kept, pid: (*kept[pid], note)})
 
 
 def _events(folder: Path) -> dict[int, list[Event]]:

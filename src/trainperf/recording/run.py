@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from trainperf.recording.machine.machine import ContainerUse, Gpu
-from trainperf.recording.machine.storage import Channel, Objects, Reads
+from trainperf.recording.machine.storage import Objects, Reads
 
 FORMAT_VERSION = 2
 """Of what is saved: a recording, a diagnosis."""
@@ -122,14 +122,10 @@ class GpuSample:
     power_w: float | None = None
     sm_clock_mhz: int | None = None
     throttle: tuple[str, ...] | None = None  # None: the driver does not say
-    pcie_rx_bytes_s: float | None = None
-    pcie_tx_bytes_s: float | None = None
     processes: int | None = None  # compute processes on the card, ours among them
     sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
     tensor_active: float | None = None  # GPM
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
-    pcie_generation: int | None = None  # of the link now: an idle GPU lowers it
-    pcie_width: int | None = None
     slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
     memory_of: dict[int, int] = field(default_factory=dict)  # bytes by process, where told
 
@@ -157,15 +153,6 @@ class HostSample:
 
 
 @dataclass(frozen=True)
-class Link:
-    """The connection between devices. `bytes_s` is its rate for one device, one way."""
-
-    kind: str  # "PCIe", "NVLink", "EFA", "network"
-    bytes_s: float | None
-    source: str  # how it is known: "measured in this run", "package data", …
-
-
-@dataclass(frozen=True)
 class Sample:
     """Readings of the samplers at `t`, on the clock that stamps the steps.
 
@@ -183,11 +170,9 @@ class Recording:
 
     `events` holds the lines each observed process wrote, by process id, in order.
     `started` and `ended` are on the clock of the events (`time.monotonic()`).
-    `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `gpu_link` is what
-    connects the GPUs of this host; None for fewer than two, and where nothing tells.
-    `container` is what the control groups counted meanwhile. `reads` are the files that the
-    script read, by volume, `reads_reason` why there are none; `objects` what it read from
-    S3; `channels` the inputs of its SageMaker job.
+    `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `container` is what the
+    control groups counted meanwhile. `reads` are the files that the script read, by volume,
+    `reads_reason` why there are none; `objects` what it read from S3.
     """
 
     run: Run
@@ -202,9 +187,7 @@ class Recording:
     sampling_note: str = ""  # GPUs lost, samples thinned
     output_tail: str = ""
     shm_used: int | None = None
-    gpu_link: Link | None = None
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
     reads_reason: str = ""
     objects: tuple[Objects, ...] = ()
-    channels: tuple[Channel, ...] = ()

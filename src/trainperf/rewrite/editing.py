@@ -21,7 +21,7 @@ from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
 from trainperf.rewrite.imports import names_imported, names_in_use
 from trainperf.source.arguments import written
 from trainperf.source.module import Module
-from trainperf.source.origins.project import Project
+from trainperf.source.project import Project
 from trainperf.source.text import Function, Source, Span, parsed
 
 LARGEST = 64 * bounded.MIB

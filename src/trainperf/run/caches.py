@@ -19,12 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INDUCTOR, TRITON, TRITON_HOME = "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME"
-XLA = {
-    "XLA_FLAGS": "--xla_gpu_per_fusion_autotune_cache_dir",
-    "TF_XLA_FLAGS": "--tf_xla_persistent_cache_directory",
-}
-"""Flags that name a folder. XLA keeps nothing on disk where none is given, and a flag that it does
-not know ends the process: none is added."""
 LOCKS = "locks"
 """TorchInductor's own: a lock of a file of the user's would be one of the user's runs."""
 LONGEST_S = 2.0
@@ -33,25 +27,17 @@ LONGEST_S = 2.0
 
 @dataclass(frozen=True)
 class _Cache:
-    """A folder of the user's that a variable names, or a flag in it: `within` is what counts."""
+    """A folder of the user's that a variable names: `within` is what counts."""
 
     variable: str
     source: str
     name: str
-    flag: str = ""
     within: str = ""
 
 
 def private(given: Mapping[str, str], folder: Path) -> dict[str, str]:
     """The variables by which legs with the environment `given` use what `folder` holds."""
-    found: dict[str, str] = {}
-    for one in _caches(given):
-        own = str(folder / one.name)
-        text = found.get(one.variable, given.get(one.variable, ""))
-        found[one.variable] = text.replace(f"{one.flag}={one.source}", f"{one.flag}={own}")
-        if not one.flag:
-            found[one.variable] = own
-    return found
+    return {cache.variable: str(folder / cache.name) for cache in _caches(given)}
 
 
 @contextmanager
@@ -63,16 +49,17 @@ def filled(given: Mapping[str, str], folder: Path) -> Iterator[None]:
     """
     until = time.monotonic() + LONGEST_S
     try:
-        for one in _caches(given):
+        for cache in _caches(given):
             with suppress(OSError):
-                _link(Path(one.source) / one.within, folder / one.name / one.within, until)
+                place = folder / cache.name / cache.within
+                _link(Path(cache.source) / cache.within, place, until)
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _caches(given: Mapping[str, str]) -> Iterator[_Cache]:
-    """Where PyTorch, Triton and XLA keep what they compiled.
+    """Where PyTorch and Triton keep what they compiled.
 
     Kernels of TorchInductor lie in its own folder unless `TRITON_CACHE_DIR` is set, so that is
     moved only where it is; the user's own kernels lie in `.triton/cache` of the home.
@@ -83,9 +70,6 @@ def _caches(given: Mapping[str, str]) -> Iterator[_Cache]:
     else:
         home = given.get(TRITON_HOME) or given.get("HOME") or os.path.expanduser("~")
         yield _Cache(TRITON_HOME, home, "triton", within=".triton/cache")
-    for variable, flag in XLA.items():
-        for path in re.findall(rf"{flag}=(\S+)", given.get(variable, ""))[-1:]:
-            yield _Cache(variable, path, flag.strip("-"), flag)
 
 
 def _of_inductor(given: Mapping[str, str]) -> str:

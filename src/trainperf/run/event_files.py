@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from trainperf import bounded
-from trainperf.child.process.process import TEMPORARY
 from trainperf.child.process.recorder import LOST
 from trainperf.recording.run import Event
 
@@ -122,22 +121,6 @@ class EventFiles:
             for event in events:
                 if event["e"] == "made" and (all_made or not ended):
                     _remove(event["name"])
-            for event in events:
-                for name in event["files"] if event["e"] == "temporary" else ():
-                    if Path(name).name.startswith(TEMPORARY):
-                        _remove_module(Path(name))
-            latest = [event["names"] for event in events if event["e"] == "folders"]
-            for name in latest[-1] if latest else ():
-                shutil.rmtree(name, ignore_errors=True)
-
-
-def _remove_module(source: Path) -> None:
-    kept = Path(cache_from_source(source))
-    with suppress(OSError):
-        source.unlink()
-    with suppress(OSError):
-        kept.unlink()
-        kept.parent.rmdir()
 
 
 def is_event(value: Any) -> bool:
@@ -159,9 +142,14 @@ def _event(line: bytes) -> Event | None:
 def _remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
-    else:
+        return
+    with suppress(OSError):
+        os.unlink(path)
+    if path.endswith(".py"):  # a module of AutoGraph's, which was imported
+        kept = Path(cache_from_source(path))
         with suppress(OSError):
-            os.unlink(path)
+            kept.unlink()
+            kept.parent.rmdir()
 
 
 def training(events: Mapping[int, Sequence[Event]]) -> dict[int, Sequence[Event]]:

@@ -55,9 +55,9 @@ def interpreter_for(
     """Return the Python for a script, and a sentence on what it lacks ("" if nothing).
 
     `given` is one that was asked for, or the folder of its environment. Else it is the first of the
-    active environment (`VIRTUAL_ENV`, `CONDA_PREFIX`), a `.venv` beside the script, in the working
-    folder or of the uv project around it, and trainperf's own, that has the frameworks that the
-    script imports. Raises `TrainperfError` where it is none, or too old.
+    active environment (`VIRTUAL_ENV`, `CONDA_PREFIX`), a `.venv` beside the script or in the
+    working folder, and trainperf's own, that has the frameworks that the script imports. Raises
+    `TrainperfError` where it is none, or too old.
     """
     own = Interpreter(sys.executable)
     found = [*_around(script, cwd, environment), own]
@@ -105,16 +105,11 @@ def _around(
 ) -> Iterator[Interpreter]:
     """The environments of the user, each once, those that are active first."""
     beside = script.absolute().parent if script is not None else cwd
-    project = next(
-        (one for one in (cwd, *cwd.absolute().parents) if (one / "uv.lock").exists()), cwd
-    )
-    named = environment.get("UV_PROJECT_ENVIRONMENT", ".venv")
     places: list[tuple[str | Path, str]] = [
         (environment.get("VIRTUAL_ENV", ""), "VIRTUAL_ENV names it"),
         (environment.get("CONDA_PREFIX", ""), "CONDA_PREFIX names it"),
         (beside / ".venv", "the .venv beside the script"),
         (cwd / ".venv", "the .venv of the working folder"),
-        (project / named, "the environment of the uv project"),
     ]
     seen = set[str]()
     for place, why in places:

@@ -15,8 +15,7 @@ from pathlib import Path
 from trainperf.child.timing.budget import Budget
 from trainperf.recording.run import Ending, Event, Recording, Run
 from trainperf.run.event_files import EventFiles
-from trainperf.run.output import Output
-from trainperf.run.spawn import Interrupted, interruptible, output_tail, prepare, start
+from trainperf.run.spawn import Interrupted, Output, interruptible, output_tail, prepare, start
 from trainperf.run.stopping import Guard, clear, stop_session
 from trainperf.samplers.container import ContainerWatch
 from trainperf.samplers.sampling import Sampling
@@ -78,7 +77,6 @@ def launch(
         sampling_note=sampling.note,
         output_tail=output_tail(folder),
         shm_used=shm.used,
-        gpu_link=sampling.gpu_link,
         container=container,
     )
 

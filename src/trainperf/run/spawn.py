@@ -28,6 +28,8 @@ from trainperf.source.notebooks.notebook import as_run
 BOOTSTRAP = Path(__file__).parent.parent / "child" / "bootstrap"
 OUTPUT = "output.log"
 TAIL_BYTES = 16 * 1024
+MOST_BYTES = 64 << 20
+"""So much of the disk what a run prints may take, but for what it prints between two looks."""
 GPU_MEMORY = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """TensorFlow takes all GPU memory at its start if not told otherwise: legs could not live
 beside each other, and nobody could say what the script needs."""
@@ -220,6 +222,28 @@ def interruptible() -> Iterator[Interrupted]:
         for number, handler in before.items():
             ignored = asked and number is signal.SIGINT
             signal.signal(number, signal.SIG_IGN if ignored else handler)
+
+
+class Output:
+    """A file that processes print to; it begins anew where it has grown too large.
+
+    A context manager.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file: IO[bytes] = (folder / OUTPUT).open("ab")
+        self.file.truncate(0)
+
+    def look(self) -> None:
+        """Give its disk back, if it takes too much; what comes next is at its beginning."""
+        if os.fstat(self.file.fileno()).st_size > MOST_BYTES:
+            self.file.truncate(0)
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.file.close()
 
 
 def output_tail(folder: Path) -> str:

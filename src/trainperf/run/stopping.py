@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -85,7 +84,6 @@ def stop_session(leader: int, run_file: str) -> None:
             break
         time.sleep(0.01)
     remove_shm(stopped)
-    remove_sessions(stopped)
 
 
 def _processes(leader: int, run_file: str) -> list[psutil.Process]:
@@ -228,17 +226,6 @@ def clear(folder: str) -> None:
         remove(os.path.join(folder, name))
     if os.path.basename(folder).startswith(LEG):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def remove_sessions(pids: Collection[int]) -> None:
-    """Remove `ompi.<host>.<user>/pid.<pid>` of processes that were just stopped."""
-    for session in Path(tempfile.gettempdir()).glob(f"ompi.*.{os.getuid()}/pid.*"):
-        number = session.name.partition(".")[2]
-        if not number.isdigit() or int(number) not in pids:
-            continue
-        shutil.rmtree(session, ignore_errors=True)
-        with suppress(OSError):  # another job's session may be in it
-            session.parent.rmdir()
 
 
 # Shared memory that processes of a run left behind in `/dev/shm`.

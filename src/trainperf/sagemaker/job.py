@@ -43,7 +43,6 @@ class Job:
     instance_count: int = 1
     inputs: tuple[tuple[str, str], ...] = ()
     input_mode: Mode = "File"
-    hyperparameters: tuple[tuple[str, str], ...] = ()
     max_runtime_s: int = 3600
     volume_gb: int = 30
     torchrun: bool = False
@@ -74,7 +73,7 @@ def check(job: Job) -> None:
 
 def request(job: Job) -> dict[str, Any]:
     """The request of `CreateTrainingJob`, by the names of its API."""
-    asked: dict[str, Any] = {
+    return {
         "TrainingJobName": job.name,
         "RoleArn": job.role,
         "AlgorithmSpecification": {
@@ -94,9 +93,6 @@ def request(job: Job) -> dict[str, Any]:
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": job.max_runtime_s},
     }
-    if job.hyperparameters:
-        asked["HyperParameters"] = dict(job.hyperparameters)
-    return asked
 
 
 def _channel(name: str, uri: str, mode: Mode) -> dict[str, Any]:
@@ -113,16 +109,6 @@ def _channel(name: str, uri: str, mode: Mode) -> dict[str, Any]:
     }
 
 
-def plan(job: Job, install: str) -> dict[str, Any]:
-    """The plan that `start.py` reads in the container; `install` is for pip, or a file's name."""
-    return {
-        "script": job.script,
-        "arguments": list(job.arguments),
-        "install": install,
-        "torchrun": job.torchrun,
-    }
-
-
 def named(script: str, now: datetime.datetime) -> str:
     """A name for the job: "trainperf-train-20261121-203514-123"; at most 63 characters."""
     stem = re.sub(r"[^A-Za-z0-9]+", "-", PurePosixPath(script).stem).strip("-")[:30].strip("-")
@@ -130,27 +116,20 @@ def named(script: str, now: datetime.datetime) -> str:
     return "-".join(filter(None, ("trainperf", stem, stamp)))
 
 
-def pairs(given: Iterable[str], option: str, example: str) -> tuple[tuple[str, str], ...]:
-    """Read `NAME=VALUE` options; raises `TrainperfError` for another form, or a name twice."""
+def channels(given: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Read the `--input` options; raises `TrainperfError` for a name that cannot be."""
     found: dict[str, str] = {}
     for text in given:
-        name, sign, value = text.partition("=")
-        if not name or not sign:
-            raise TrainperfError(f"{option} {text}: NAME=VALUE is wanted", f"such as {example}")
-        if name in found:
-            raise TrainperfError(f"{option}: {name} is given twice", "give each name once")
-        found[name] = value
-    return tuple(found.items())
-
-
-def channels(given: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Read the `--input` options."""
-    found = pairs(given, "--input", "train=s3://bucket/train")
-    for name, _ in found:
-        if not _CHANNEL.fullmatch(name) or name == CHANNEL:
-            hint = "letters, digits, dot, dash and underscore, other than `trainperf`"
+        name, _, uri = text.partition("=")
+        if not uri:
+            raise TrainperfError(
+                f"--input {text}: NAME=VALUE is wanted", "such as train=s3://bucket/train"
+            )
+        if not _CHANNEL.fullmatch(name) or name == CHANNEL or name in found:
+            hint = "letters, digits, dot, dash and underscore, other than `trainperf`, each once"
             raise TrainperfError(f"--input: {name!r} cannot name a channel", hint)
-    return found
+        found[name] = uri
+    return tuple(found.items())
 
 
 def default_output(role: str, region: str) -> str:

@@ -35,7 +35,6 @@ class Packed:
 
     data: bytes
     files: int
-    size: int
     left_out: tuple[str, ...]
 
 
@@ -90,7 +89,7 @@ def pack(folder: Path, script: str) -> Packed:
             f"{script} lies in a folder that is left out of what is packed",
             "name that folder with --source-dir",
         )
-    return Packed(buffer.getvalue(), files, total, tuple(left_out))
+    return Packed(buffer.getvalue(), files, tuple(left_out))
 
 
 def _files(folder: Path, ignored: tuple[str, ...], script: str) -> Iterator[Path]:

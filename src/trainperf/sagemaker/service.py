@@ -20,21 +20,11 @@ LOST_POLLS = 5
 
 @dataclass(frozen=True)
 class Service:
-    """The clients of one region."""
+    """The clients of one region, and its name."""
 
     s3: Any
     sagemaker: Any
-    logs: Any
     region: str
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a job ended: "Completed", "Failed" or "Stopped", the reason SageMaker gives."""
-
-    status: str
-    reason: str = ""
-    billable_s: int | None = None
 
 
 def connect(region: str | None) -> Service:
@@ -48,8 +38,7 @@ def connect(region: str | None) -> Service:
             raise TrainperfError(
                 "no AWS credentials were found", "aws configure, or set AWS_PROFILE"
             )
-        s3, training, logs = (session.client(name) for name in ("s3", "sagemaker", "logs"))
-    return Service(s3, training, logs, region)
+        return Service(session.client("s3"), session.client("sagemaker"), region)
 
 
 def region_of(region: str | None) -> str:
@@ -81,9 +70,12 @@ def create(service: Service, request: dict[str, Any]) -> None:
 
 def follow(
     service: Service, name: str, say: Callable[[str], None], poll_s: float = POLL_S
-) -> Ended:
-    """Wait for the job's end; say each change of its status, and its log as it comes."""
-    last, log, lost = "", _Log(service.logs, name, say), 0
+) -> tuple[str, str]:
+    """Wait for the job's end, and say each change of its status.
+
+    Return how it ended, "Completed", "Failed" or "Stopped", and the reason that SageMaker gives.
+    """
+    last, lost = "", 0
     while True:
         try:
             with _calling(f"look at the job {name}"):
@@ -101,10 +93,10 @@ def follow(
             message = str(changes[-1].get("StatusMessage") or "")
             say(f"{name}: {status}" + (f": {message}" if message else ""))
             last = status
-        log.look()
         if told["TrainingJobStatus"] in ENDED:
-            reason = str(told.get("FailureReason") or "")
-            return Ended(told["TrainingJobStatus"], reason, told.get("BillableTimeInSeconds"))
+            if (billed := told.get("BillableTimeInSeconds")) is not None:
+                say(f"{name}: {billed} s are billed for each instance")
+            return told["TrainingJobStatus"], str(told.get("FailureReason") or "")
         time.sleep(poll_s)
 
 
@@ -134,47 +126,6 @@ def split(path: str) -> tuple[str, str]:
     """Bucket and key of an `s3://` path."""
     bucket, _, key = path.removeprefix("s3://").partition("/")
     return bucket, key
-
-
-class _Log:
-    """The job's log in CloudWatch, as far as it may be read; that it may not is said once."""
-
-    def __init__(self, client: Any, name: str, say: Callable[[str], None]) -> None:
-        self._client = client
-        self._prefix = f"{name}/"
-        self._say = say
-        self._tokens: dict[str, str] = {}
-        self._silent = False
-
-    def look(self) -> None:
-        """Say what is new."""
-        if self._silent:
-            return
-        try:
-            found = self._client.describe_log_streams(
-                logGroupName=LOGS, logStreamNamePrefix=self._prefix
-            )
-            for stream in found.get("logStreams", ()):
-                self._read(str(stream["logStreamName"]))
-        except Exception as error:
-            response = getattr(error, "response", None) or {}
-            if (response.get("Error") or {}).get("Code") == "ResourceNotFoundException":
-                return  # the first line makes it
-            self._silent = True
-            self._say(f"its log cannot be read ({type(error).__name__}); see CloudWatch, {LOGS}")
-
-    def _read(self, stream: str) -> None:
-        while True:
-            token = self._tokens.get(stream)
-            given = {"nextToken": token} if token else {}
-            told = self._client.get_log_events(
-                logGroupName=LOGS, logStreamName=stream, startFromHead=True, **given
-            )
-            for event in told.get("events", ()):
-                self._say(f"  {event.get('message', '').rstrip()}")
-            self._tokens[stream] = told["nextForwardToken"]
-            if token == told["nextForwardToken"]:
-                return
 
 
 @contextmanager

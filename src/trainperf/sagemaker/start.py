@@ -36,7 +36,7 @@ def main(ml: Path = ML) -> int:
         status = install(["-r", str(source / "requirements.txt")], environment)
         if status:
             return failed(ml, "pip could not install requirements.txt", status)
-    command = diagnosing(plan, results, hosts(ml), hyperparameters(ml), gpus())
+    command = diagnosing(plan, results, hosts(ml)[0], gpus())
     print("trainperf:", " ".join(command), flush=True)
     status = subprocess.run(command, cwd=source, env=environment, check=False).returncode
     said = {"exit_status": status, "host": hosts(ml)[1]}
@@ -52,10 +52,7 @@ def unpack(archive: Path, source: Path) -> None:
     """Unpack the source; it was packed by trainperf, and is only files and folders."""
     source.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive) as tar:
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(source, filter="data")
-        else:
-            tar.extractall(source)
+        tar.extractall(source, filter="data")
 
 
 def install(words: list[str], environment: dict[str, str]) -> int:
@@ -64,25 +61,15 @@ def install(words: list[str], environment: dict[str, str]) -> int:
     return subprocess.run(pip, env=environment, check=False).returncode
 
 
-def diagnosing(
-    plan: dict[str, Any],
-    results: Path,
-    place: tuple[list[str], str],
-    hyper: dict[str, str],
-    gpus: int,
-) -> list[str]:
+def diagnosing(plan: dict[str, Any], results: Path, names: list[str], gpus: int) -> list[str]:
     """The command: one diagnosis, or on several hosts a record for `trainperf merge`."""
-    names, _ = place
     command = [sys.executable, "-m", "trainperf", "diagnose", "--output-dir", "/tmp/trainperf-runs"]
     if len(names) > 1:
         command += ["--run-dir", str(results / "job")]
     else:
         command += ["--json", str(results / "diagnosis.json")]
         command += ["--patch", str(results / "fixes.patch")]
-    script = [str(plan["script"])]
-    for name, value in hyper.items():
-        script += [f"--{name}" if len(name) > 1 else f"-{name}", value]
-    script += [str(one) for one in plan["arguments"]]
+    script = [str(plan["script"]), *map(str, plan["arguments"])]
     if not plan.get("torchrun"):
         return [*command, *script]
     launcher = ["torchrun", f"--nproc_per_node={max(1, gpus)}"]
@@ -101,12 +88,6 @@ def hosts(ml: Path) -> tuple[list[str], str]:
     return names, str(said.get("current_host") or names[0])
 
 
-def hyperparameters(ml: Path) -> dict[str, str]:
-    """The job's hyperparameters, which SageMaker's own images pass on as arguments too."""
-    said = read(ml / "input" / "config" / "hyperparameters.json")
-    return {str(name): str(value) for name, value in said.items()}
-
-
 def variables(ml: Path) -> dict[str, str]:
     """The variables that scripts know from SageMaker's own images; what is set stays."""
     names, current = hosts(ml)
@@ -118,7 +99,6 @@ def variables(ml: Path) -> dict[str, str]:
         "SM_CURRENT_HOST": current,
         "SM_NUM_GPUS": str(gpus()),
         "SM_NUM_CPUS": str(len(os.sched_getaffinity(0))),
-        "SM_HPS": json.dumps(hyperparameters(ml)),
     }
     for name in read(ml / "input" / "config" / "inputdataconfig.json"):
         if name != "trainperf":

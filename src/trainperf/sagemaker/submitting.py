@@ -8,14 +8,13 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from trainperf.errors import ScriptFailed, TrainperfError
+from trainperf.model.words import count
 from trainperf.sagemaker import service
-from trainperf.sagemaker.job import START, Job, plan
-from trainperf.sagemaker.job import request as request_of
+from trainperf.sagemaker.job import START, Job, request
 from trainperf.sagemaker.packing import Packed
 from trainperf.sagemaker.service import Service
 
@@ -34,97 +33,85 @@ _MOST_MEMBERS = 100_000
 """Members that are looked at: what lies behind them is not worth hours of unpacking."""
 
 
-@dataclass(frozen=True)
-class Results:
-    """The unpacked results: a diagnosis, or the folder of the ranks' records."""
-
-    folder: Path
-    diagnosis: Path | None = None
-    ranks: Path | None = None
-
-
-@dataclass(frozen=True)
-class Upload:
-    """The upload: the packed source, and what installs trainperf.
-
-    `install` is what pip gets; where it is a wheel of the user's, `wheel` is the file.
-    """
-
-    packed: Packed
-    install: str
-    wheel: Path | None = None
-
-
 def installed_by(given: str | None, version: str) -> tuple[str, Path | None]:
     """The requirement for pip, and the wheel to upload; raises `TrainperfError` if it is none."""
-    if given is None:
-        return f"trainperf=={version}", None
+    if given is None or not given.endswith(".whl"):
+        return given or f"trainperf=={version}", None
     path = Path(given)
-    if path.suffix == ".whl" or path.exists():
-        if not path.is_file() or path.suffix != ".whl":
-            raise TrainperfError(f"--trainperf {given}: there is no such wheel", "check the path")
-        return path.name, path
-    return given, None
+    if not path.is_file():
+        raise TrainperfError(f"--trainperf {given}: there is no such wheel", "check the path")
+    return path.name, path
 
 
-def submit(made: Service, job: Job, brought: Upload, say: Say) -> None:
-    """Upload the source and start the job. Raises `TrainperfError` where AWS refuses."""
-    start = importlib.resources.files("trainperf.sagemaker").joinpath(START).read_bytes()
-    files = {
-        "plan.json": json.dumps(plan(job, brought.install)).encode(),
-        "source.tar.gz": brought.packed.data,
-        START: start,
+def submit(
+    made: Service, job: Job, packed: Packed, installed: tuple[str, Path | None], say: Say
+) -> None:
+    """Upload the source and start the job. Raises `TrainperfError` where AWS refuses.
+
+    `installed` is what `installed_by` says.
+    """
+    install, wheel = installed
+    plan = {
+        "script": job.script,
+        "arguments": list(job.arguments),
+        "install": install,
+        "torchrun": job.torchrun,
     }
-    if brought.wheel is not None:
-        files[brought.wheel.name] = brought.wheel.read_bytes()
-    many = brought.packed.files
-    say(f"uploading {many} file{'' if many == 1 else 's'} to {job.source}")
+    files = {
+        "plan.json": json.dumps(plan).encode(),
+        "source.tar.gz": packed.data,
+        START: importlib.resources.files("trainperf.sagemaker").joinpath(START).read_bytes(),
+    }
+    if wheel is not None:
+        files[wheel.name] = wheel.read_bytes()
+    say(f"uploading {count(packed.files, 'file')} to {job.source}")
     service.upload(made, job.source, files)
     try:
-        service.create(made, request_of(job))
+        service.create(made, request(job))
     except KeyboardInterrupt:
-        say(
-            f"the job {job.name} may have been started, and would cost money: "
-            f"aws sagemaker stop-training-job --training-job-name {job.name} "
-            f"--region {made.region}"
-        )
+        say(f"the job {job.name} may have been started, and would cost money")
+        say(how_to_stop(made, job.name))
         raise
     say(f"started the training job {job.name} in {made.region}")
 
 
-def collect(made: Service, name: str, folder: Path, say: Say, poll_s: float) -> Results:
-    """Wait for the job, fetch its output into `folder` and unpack it.
+def how_to_stop(made: Service, name: str) -> str:
+    """The command that stops a job."""
+    command = f"aws sagemaker stop-training-job --training-job-name {name}"
+    return f"stop it: {command} --region {made.region}"
+
+
+def collect(made: Service, name: str, folder: Path, say: Say, poll_s: float) -> Path:
+    """Wait for the job, fetch its output into `folder` and unpack it; return as `unpack` does.
 
     Raises `ScriptFailed` where the job failed and left no report, with the reason that
     SageMaker gives, `TrainperfError` where it was stopped or its output cannot be had.
     """
-    ended = service.follow(made, name, say, poll_s)
-    if ended.billable_s is not None:
-        say(f"{name}: {ended.billable_s} s are billed for each instance")
-    archive = folder / "output.tar.gz"
-    output = service.output_of(made, name)
-    there = service.download(made, output, archive)
-    if ended.status != "Completed":
-        reason = f": {ended.reason}" if ended.reason else ""
-        text = f"the training job {name} {ended.status.lower()}{reason}"
-        if ended.status == "Failed" and not (there and _has_report(archive)):
-            raise ScriptFailed(text, f"its log is in CloudWatch, {service.LOGS}, {name}/…")
-        if not there:
-            raise TrainperfError(text, "raise --max-runtime, if that is what stopped it")
+    status, reason = service.follow(made, name, say, poll_s)
+    text = f"the training job {name} {status.lower()}{f': {reason}' if reason else ''}"
+    archive, output = folder / "output.tar.gz", service.output_of(made, name)
+    logs = f"look at {service.LOGS} in CloudWatch, {name}/…"
+    try:
+        if not service.download(made, output, archive):
+            raise TrainperfError(f"the training job {name} left no output", logs)
+        found = unpack(archive, folder, output)
+    except TrainperfError as error:
+        if status == "Failed":
+            raise ScriptFailed(text, logs) from error
+        if status == "Stopped":
+            raise TrainperfError(text, "raise --max-runtime, if it ran for that long") from error
+        raise
+    if status != "Completed":
         say(text)
-    if not there:
-        raise TrainperfError(
-            f"the training job {name} left no output", f"look at {service.LOGS} in CloudWatch"
-        )
-    results = unpack(archive, folder, output)
     archive.unlink()
-    return results
+    return found
 
 
-def unpack(archive: Path, folder: Path, origin: str = "") -> Results:
+def unpack(archive: Path, folder: Path, origin: str = "") -> Path:
     """Unpack the expected members of `archive` into `folder`; everything else stays in it.
 
-    No path of the archive is used: names are matched whole, links and devices refused.
+    Return the file of the report, or the folder of the records of ranks. No path of the archive is
+    used: names are matched whole, links and devices refused.
     `origin` is where it came from and stays, for the reader of an error.
     Raises `TrainperfError` where it is no archive, holds no report, or more than `LARGEST`.
     """
@@ -147,24 +134,11 @@ def unpack(archive: Path, folder: Path, origin: str = "") -> Results:
             f"the output of the job cannot be unpacked: {error}", f"look into {where}"
         ) from error
     diagnosis, ranks = folder / "diagnosis.json", folder / "job"
-    if diagnosis.is_file():
-        return Results(folder, diagnosis=diagnosis)
-    if ranks.is_dir():
-        return Results(folder, ranks=ranks)
+    if diagnosis.is_file() or ranks.is_dir():
+        return diagnosis if diagnosis.is_file() else ranks
     raise TrainperfError(
         "the output of the job holds no report", "its log says why: see CloudWatch"
     )
-
-
-def _has_report(archive: Path) -> bool:
-    """Whether an archive holds what `unpack` looks for; also where the job failed."""
-    try:
-        with tarfile.open(archive, "r:gz") as tar:
-            names = (one.name for one in islice(tar, _MOST_MEMBERS) if one.isfile())
-            found = (_EXPECTED.fullmatch(name.removeprefix("./")) for name in names)
-            return any(one and one[1].startswith(("diagnosis", "job/")) for one in found)
-    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError):
-        return False
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:

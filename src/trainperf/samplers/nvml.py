@@ -32,14 +32,6 @@ _REASONS = {
 }
 """By return codes of nvml.h. Compared as numbers: bindings differ in the classes they have."""
 
-PCIE_EVERY = 5
-"""One GPU's PCIe counters are read in every so many samples, the GPUs in turn.
-
-The driver counts bytes over 20 ms per direction and call (nvml.h,
-nvmlDeviceGetPcieThroughput), which would stretch every sample of a box with 8 GPUs by
-a third of a second. GPUs with GPM give the same for nothing, in every sample.
-"""
-
 
 class NvmlSampler:
     """The GPUs of this machine, and what they do at the moment.
@@ -93,13 +85,11 @@ class NvmlSampler:
         if self._nvml is None:
             return ()
         alive = [device for device in self._devices if device.gpu.index not in self.lost]
-        turn, due = divmod(self._count, PCIE_EVERY)
         self._count += 1
         samples = []
-        for place, device in enumerate(alive):
+        for device in alive:
             try:
-                own_turn = due == 0 and turn % len(alive) == place
-                samples.append(device.sample(pcie=own_turn, link=due == 0))
+                samples.append(device.sample())
             except Exception as error:
                 seconds = time.monotonic() - self._started
                 self.lost[device.gpu.index] = (

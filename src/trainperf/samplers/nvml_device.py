@@ -26,15 +26,8 @@ _SINCE_LOADED = 0  # NVML_VOLATILE_ECC
 _MODES: dict[int, ComputeMode] = {0: "shared", 2: "prohibited", 3: "exclusive"}
 """nvmlComputeMode_t; 1 (one thread) is no longer supported."""
 
-_SHARE, _MIB = 0.01, 1024.0 * 1024
-_METRICS = {
-    2: ("sm_active", _SHARE),
-    5: ("tensor_active", _SHARE),
-    10: ("dram_active", _SHARE),
-    20: ("pcie_tx_bytes_s", _MIB),
-    21: ("pcie_rx_bytes_s", _MIB),
-}
-"""NVML_GPM_METRIC_* in nvml.h, with our names: utilisations in percent, PCIe in MiB/s."""
+_METRICS = {2: "sm_active", 5: "tensor_active", 10: "dram_active"}
+"""NVML_GPM_METRIC_* in nvml.h, utilisations in percent, with our names."""
 
 # The bits of nvmlClocksEventReasons in nvml.h (nvmlClocksThrottleReasons before driver
 # 535, same values). Bit 1, "GPU idle", is left out: an idle GPU lacks work, not clock.
@@ -86,12 +79,8 @@ class GpuDevice:
             self.close()
             raise
 
-    def sample(self, pcie: bool, link: bool = False) -> GpuSample:
-        """Return what the GPU does now.
-
-        The slow PCIe counters only with `pcie`, the state of its PCIe link with `link`.
-        """
-        nvml = self._nvml
+    def sample(self) -> GpuSample:
+        """Return what the GPU does now."""
         use = self._ask("nvmlDeviceGetUtilizationRates")
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         power = self._ask("nvmlDeviceGetPowerUsage")
@@ -99,21 +88,12 @@ class GpuDevice:
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         )
         processes = self._processes()
-        counters = self._read_gpm()
-        for name, which in (
-            ("pcie_rx_bytes_s", nvml.NVML_PCIE_UTIL_RX_BYTES),
-            ("pcie_tx_bytes_s", nvml.NVML_PCIE_UTIL_TX_BYTES),
-        ):
-            if pcie and name not in counters:
-                kilobytes = self._ask("nvmlDeviceGetPcieThroughput", arguments=(which,))
-                if kilobytes is not None:
-                    counters[name] = kilobytes * 1000.0
         return GpuSample(
             index=self.gpu.index,
             utilization_percent=None if use is None else float(use.gpu),
             memory_used=None if memory is None else int(memory.used),
             power_w=_watts(power),
-            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(nvml.NVML_CLOCK_SM,)),
+            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(self._nvml.NVML_CLOCK_SM,)),
             throttle=None if bits is None else throttle_words(bits),
             processes=None if processes is None else len(processes),
             # In a container the numbers are often those of the host, and then of no process here.
@@ -122,10 +102,8 @@ class GpuDevice:
                 for one in processes or ()
                 if (used := getattr(one, "usedGpuMemory", None))
             },
-            pcie_generation=self._ask("nvmlDeviceGetCurrPcieLinkGeneration") if link else None,
-            pcie_width=self._ask("nvmlDeviceGetCurrPcieLinkWidth") if link else None,
             slices_used=tuple(self._memory_of(handle, "used") for handle in self._slices),
-            **counters,
+            **self._read_gpm(),
         )
 
     def close(self) -> None:
@@ -140,7 +118,6 @@ class GpuDevice:
         processes = self._processes()
         use = self._ask("nvmlDeviceGetUtilizationRates") if processes else None
         mig = self._ask("nvmlDeviceGetMigMode")
-        persistence = self._ask("nvmlDeviceGetPersistenceMode")
         counted = (_UNCORRECTED, _SINCE_LOADED)
         errors = self._ask("nvmlDeviceGetTotalEccErrors", arguments=counted)
         divided = mig is not None and bool(mig[0])  # the current mode, not the pending one
@@ -155,10 +132,6 @@ class GpuDevice:
             max_sm_clock_mhz=self._ask(
                 "nvmlDeviceGetMaxClockInfo", arguments=(self._nvml.NVML_CLOCK_SM,)
             ),
-            pcie_generation=self._ask("nvmlDeviceGetMaxPcieLinkGeneration"),
-            pcie_width=self._ask("nvmlDeviceGetMaxPcieLinkWidth"),
-            gpm=self._gpm is not None,
-            persistence=None if persistence is None else bool(persistence),
             ecc_errors=None if errors is None else int(errors),
             mig=None if mig is None else divided,
             other_processes=None if processes is None else len(processes),
@@ -274,7 +247,7 @@ class Gpm:
         self._request = nvml.c_nvmlGpmMetricsGet_t()
 
     def read(self) -> dict[str, float]:
-        """Return the means since the last call, or since the start: shares, bytes a second."""
+        """Return the means since the last call, or since the start, as shares."""
         before, after = self._snapshots
         self._nvml.nvmlGpmSampleGet(self._handle, after)
         request = self._request
@@ -288,11 +261,9 @@ class Gpm:
         found = {}
         for place in range(len(_METRICS)):
             metric = request.metrics[place]
-            name, unit = _METRICS[metric.metricId]
             # Two snapshots too close together give NaN for some metrics.
             if metric.nvmlReturn == 0 and math.isfinite(metric.value):
-                value = max(0.0, float(metric.value) * unit)
-                found[name] = min(1.0, value) if unit == _SHARE else value
+                found[_METRICS[metric.metricId]] = min(1.0, max(0.0, metric.value / 100))
         return found
 
     def close(self) -> None:

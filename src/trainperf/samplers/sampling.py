@@ -9,8 +9,7 @@ from contextlib import suppress
 import psutil
 
 from trainperf.recording.machine.machine import Gpu
-from trainperf.recording.run import GpuSample, HostSample, Link, Sample
-from trainperf.samplers import links
+from trainperf.recording.run import GpuSample, HostSample, Sample
 from trainperf.samplers.container import Quota, most_throttled
 from trainperf.samplers.contention import CoreTimes, RunQueue, busy_seconds, core_times
 from trainperf.samplers.nvml import NvmlSampler
@@ -114,7 +113,6 @@ class Sampling:
         self.interval = interval
         self.gpus: tuple[Gpu, ...] = ()
         self.gpu_reason = "the NVIDIA driver has not answered"
-        self.gpu_link: Link | None = None
         self.lost: dict[int, str] = {}
         self._limit = max(2, limit)
         self._samples: list[Sample] = []
@@ -175,7 +173,6 @@ class Sampling:
         with NvmlSampler() as self._nvml:
             self.gpus, self.gpu_reason = self._nvml.gpus, self._nvml.reason
             self.lost = dict(self._nvml.lost)
-            self.gpu_link = links.between([gpu.index for gpu in self.gpus])
             due = time.monotonic()
             while not self._stop.is_set():
                 before = time.thread_time()

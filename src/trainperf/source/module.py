@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 from trainperf.source.scopes import FUNCTIONS, LOOPS, Binding, Function, Loop, Scope, read_tree
@@ -301,20 +299,3 @@ def _canonical(name: str) -> str:
         if name.startswith(prefix):
             name = short + name[len(prefix) :]
     return _WHOLE.get(name, name)
-
-
-def file_of(module: str, path: str | Path, there: Callable[[str], bool]) -> str | None:
-    """Return the file of `module`, as the file `path` imports it; None where there is none.
-
-    `module` is dotted, relative if it begins with a dot. It is looked for beside the file that
-    imports it, then in the folders further out. `there` says whether a file exists.
-    """
-    bare = module.lstrip(".")
-    level = len(module) - len(bare)
-    folders = Path(os.path.abspath(path)).parents
-    for folder in folders[level - 1 : level] if level else folders:
-        stem = os.path.join(folder, *bare.split(".")) if bare else str(folder)
-        for file in (f"{stem}.py", os.path.join(stem, "__init__.py")):
-            if there(file):
-                return file
-    return None

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.model import Event, Run
+from trainperf.errors import NotMeasured
+from trainperf.model import Event, Evidence, Machine, Measure, Recording, Run
 from trainperf.recording.run import Epoch
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
-from trainperf.trial.contest import (
-    MIN_PAIRS,
-    SLICE_S,
-    epochs_of_slice,
-    settle_steps,
-    slice_steps,
-)
+from trainperf.trial.ranks import count
 
+SLICE_S = 0.3
+"""A slice is about so long: short against a neighbour's bursts (seconds), long against
+what stopping and waking costs (a few milliseconds)."""
+SETTLE_S = 0.05
+"""So long caches and thread pools are cold after a leg was woken, and at least one step:
+steps of 2 ms read 12 % too long in slices that dropped one step only."""
+LEAST_S = 0.5
+LEAST_STEPS = 2
+"""A slice has so many steps, and three where they take no longer than that: its first one counts
+for nobody."""
+SLOW_STEP_S = 0.5
+"""From this step time on a slice is a single step."""
+MIN_PAIRS = 6
+"""Fewer pairs decide only what is far from 1."""
 NO_SLICE = "the time was over before the first slice"
+WARM_UP_STEPS = 6
+SLOW_WARM_UP_S = 0.3
+SLOW_WARM_UP_STEPS = 3
+"""Where a step takes as long as a slice, so many warm up: the first ones trace and allocate."""
 SLICES = 8
 """Slices of each process where they run one after another: two and a half seconds."""
 IMPORTING = 0.75
@@ -41,6 +55,29 @@ def telling(on_event: Callable[[Event], None]) -> Say:
         on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
 
     return say
+
+
+def epochs_of_slice(epoch: Epoch, step_s: float) -> int:
+    """How many whole epochs make a slice long enough, of steps of `step_s` seconds."""
+    return max(1, math.ceil(SLICE_S / max(epoch.steps * step_s, 1e-6)))
+
+
+def slice_steps(step_s: float, every: int = 1) -> int:
+    """How many steps make a slice, where one takes `step_s` seconds: a multiple of `every`."""
+    least = 1 if step_s >= SLOW_STEP_S else max(LEAST_STEPS, min(3, int(LEAST_S / step_s)))
+    steps = max(least, math.ceil(SLICE_S / max(step_s, 1e-6)))
+    return math.ceil(steps / every) * every
+
+
+def settle_steps(step_s: float, settles: bool = True) -> int:
+    """How many steps at the start of a slice count for nobody, each of `step_s` seconds.
+
+    None where a step takes as long as a slice, and the first one of it is like the others: what
+    is cold at its start is little of it.
+    """
+    if not settles and step_s >= SLICE_S:
+        return 0
+    return max(1, math.ceil(SETTLE_S / max(step_s, 1e-6)))
 
 
 @dataclass(frozen=True)
@@ -100,6 +137,55 @@ class Costs:
             return (count * self.epoch.seconds + self.step_s) * 1.1
         steps = slice_steps(self.step_s) + min(1, settle_steps(self.step_s, self.settles))
         return max(SLICE_S, steps * self.step_s) * 1.1
+
+
+def warm_up_steps(evidence: Evidence) -> int:
+    """How many steps a leg makes before its first slice, at least."""
+    real = evidence.times.real_
+    slow = isinstance(real, Measure) and real.seconds >= SLOW_WARM_UP_S
+    return SLOW_WARM_UP_STEPS if slow else WARM_UP_STEPS
+
+
+def settles(evidence: Evidence, ranks: int) -> bool:
+    """Whether the first step of a slice is none like the others, however long it takes.
+
+    On a device it hides no input behind the one before it; ranks may wake one after another.
+    """
+    return evidence.device.kind != "CPU" or ranks > 1
+
+
+def costs_of(
+    recording: Recording, evidence: Evidence, machine: Machine, slots: int, spin: bool = False
+) -> Costs | str:
+    """The costs of this script's legs, from its observed run, or why they are not known.
+
+    So many `slots` are there for them. Legs whose threads `spin` make no steps beside each other:
+    they would keep each other from the cores.
+    """
+    ranks = count(recording.events)
+    real, steps = evidence.times.real_, evidence.loop.epoch_steps
+    first = evidence.startup.to_first_step_s if evidence.startup is not None else None
+    if not isinstance(real, Measure) or first is None:
+        return "how long the script takes to start, or a step, was not measured"
+    step_s, beside = real.seconds, 1.0
+    if recording.run.guarded:  # else they write into the same real folders
+        try:
+            used = evidence.phase("real").cpu_cores
+        except NotMeasured:
+            used = None
+        cores = max(1.0, min(machine.cores, os.cpu_count() or 1))
+        beside = max(1.0, cores / max(float(ranks), used or 1.0))
+    slowest = max(1.0, min(3.0, 20 * step_s))
+    return Costs(
+        start_s=first + max(slowest, warm_up_steps(evidence) * step_s),
+        step_s=step_s,
+        epoch_s=steps * step_s if steps else None,
+        cores=beside,
+        slots=slots,
+        at_once=max(2, int(beside) + 1),
+        spin=spin,
+        settles=settles(evidence, ranks),
+    )
 
 
 @dataclass(frozen=True)

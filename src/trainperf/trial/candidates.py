@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from trainperf.changes import laid_over
 from trainperf.fixes import Fix, by_id
 from trainperf.fixes.findings import in_the_loop
-from trainperf.model import Equivalence, Evidence, Finding, Outcome, Run, Trial
-from trainperf.patch.patch import Edits
+from trainperf.model import Equivalence, Evidence, Finding, Outcome, Patch, Run, Trial
+from trainperf.patch.patch import Edits, Written
 from trainperf.recording.run import Epoch
 
 BETWEEN = "what it saves lies between epochs, and trials compare steps"
@@ -222,3 +223,73 @@ def epoch_of(finding: Finding) -> Epoch | None:
     """The epoch that a finding gives with its data; None if it gives none."""
     given = finding.data.get("epoch")
     return None if given is None else Epoch(**given)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Makes the changes of some fixes together, on the leg that runs with them.
+
+    All of them are made on top of those `beneath`.
+    """
+
+    run: Run
+    findings: tuple[Finding, ...]
+    edits: Edits
+    beneath: tuple[str, ...] = ()
+
+    def write(self, ids: Sequence[str]) -> Written:
+        """Write the edits of the fixes with some ids."""
+        return self.edits.write(self.findings, ids)
+
+    def choosing(self, chosen: Mapping[str, Finding]) -> Changes:
+        """The same with these findings, by id, in place of those that offered a choice."""
+        findings = tuple(chosen.get(one.id, one) for one in self.findings)
+        return replace(self, findings=findings)
+
+    def join(self, ids: Sequence[str]) -> Candidate | str:
+        """The candidate with the edits of all `ids`, or why there is none."""
+        all_ids = (*self.beneath, *ids)
+        made = together(self.run, all_ids, self.findings, by_id(), self.edits)
+        return made if isinstance(made, str) else replace(made, fixes=tuple(ids))
+
+    def on_top(self, candidate: Candidate) -> Candidate | str:
+        """The candidate with the edits of those beneath it, or why there is none."""
+        fix, finding = candidate.fixes[0], candidate.finding
+        made = self.choosing({} if finding is None else {fix: finding}).join(candidate.fixes)
+        if isinstance(made, str):
+            return f"does not go together with {', '.join(self.beneath)}: {made}"
+        return replace(
+            candidate,
+            run=made.run,
+            equivalence=made.equivalence,
+            warm_up_epochs=made.warm_up_epochs,
+            compiles=made.compiles,
+        )
+
+
+@dataclass(frozen=True)
+class GivenChanges(Changes):
+    """Changes that were given as runs: they are laid over the leg, and over each other."""
+
+    changes: tuple[Candidate, ...] = ()
+
+    def write(self, ids: Sequence[str]) -> Written:
+        """Write no patch: whoever gave the changes has them."""
+        return Written(Patch("", tuple(ids)), {})
+
+    def join(self, ids: Sequence[str]) -> Candidate | str:
+        """The candidate of these changes, or at what they meet."""
+        chosen = [change for change in self.changes if change.name in ids]
+        run = self.run
+        for change in chosen:
+            laid = laid_over(run, change.run, self.run)
+            if isinstance(laid, str):
+                return laid
+            run = laid
+        return replace(
+            chosen[0],
+            fixes=tuple(ids),
+            run=run,
+            equivalence=loosest(change.equivalence for change in chosen),
+            work=math.prod(change.work for change in chosen),
+        )

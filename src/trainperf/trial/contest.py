@@ -1,4 +1,7 @@
-"""A changed leg against the unchanged script: its slices, its pairs, and when it is decided."""
+"""A changed leg against the unchanged script: its slices, its pairs, and when it is decided.
+
+Slices hold steps, or whole epochs: none is compared with one of another kind.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,22 @@ from dataclasses import dataclass, field, replace
 from trainperf.child.timing.legs import words
 from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
+from trainperf.trial import parity
+from trainperf.trial.budget import (
+    MIN_PAIRS,
+    SLICE_S,
+    Clock,
+    Costs,
+    epochs_of_slice,
+    settle_steps,
+    slice_steps,
+)
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
-from trainperf.trial.legs.faults import LegFailed
+from trainperf.trial.legs.faults import LegFailed, OutOfMemory
 from trainperf.trial.legs.leg import Leg, Slice
-from trainperf.trial.ratio import FEWEST, Pair, ratio
+from trainperf.trial.outcome import control_of, floor
+from trainperf.trial.ratio import FEWEST, Pair, of_two, ratio
 
-SLICE_S = 0.3
-"""A slice is about so long: short against a neighbour's bursts (seconds), long against
-what stopping and waking costs (a few milliseconds)."""
-SETTLE_S = 0.05
-"""So long caches and thread pools are cold after a leg was woken, and at least one step:
-steps of 2 ms read 12 % too long in slices that dropped one step only."""
-LEAST_S = 0.5
-LEAST_STEPS = 2
-"""A slice has so many steps, and three where they take no longer than that: its first one counts
-for nobody."""
-SLOW_STEP_S = 0.5
-"""From this step time on a slice is a single step."""
-MIN_PAIRS = 6
-"""Fewer pairs decide only what is far from 1."""
 FAR = 0.25
 """A gain beyond this, with its whole interval, may be decided by fewer pairs."""
 MAX_PAIRS = 24
@@ -49,8 +49,6 @@ WIDE = 0.15
 many pairs as decide any does that lies above the noise: what is kept is measured once more in
 processes of its own. That of a large gain may be wider, by the root of the speed-up: nobody
 decides by its last percent."""
-AS_GOOD = 1.03
-"""Of two ways to make a change, one that is at most so much better is not looked for."""
 ALIGNMENTS = 3
 """A slice that begins where an epoch does may count its opening or not: the next one begins a
 step later."""
@@ -62,6 +60,17 @@ SHORT = "ran short of GPU memory in every slice, so that its allocator had to gi
 HANG_S = 10.0
 HANG_TIMES = 20.0
 """A slice that takes so many times what slices take, and so many seconds, hangs."""
+BESIDE = 3
+BESIDE_S = 1.5
+LEAST_BESIDE = 2
+"""So many slices of changes at most stand between two of the script, if they do not last longer:
+neighbours come and go in seconds. Two stand there in any case, each beside one of the script."""
+LONG_TURN_S = 3.0
+"""What the end of a turn takes once (tracing an evaluation) is little of one that takes so long."""
+LESS_FOR_ANOTHER = 0.25
+"""What changes the experiment counts so much less: it goes into no patch."""
+OF_THE_CONTROL = 0.2
+"""What the script against itself tells counts as a change that saves so much of the training."""
 
 Asked = Callable[[], bool]
 Rule = Callable[["Contest", float, float], bool]
@@ -102,12 +111,6 @@ class Contest:
         if self._known[0] != count:
             self._known = count, ratio(self.pairs) if count >= FEWEST else None
         return self._known[1]
-
-    @property
-    def race(self) -> str:
-        """What it runs against others for: several values of one fix. "" for none."""
-        one = self.candidate
-        return "+".join(one.fixes) if one is not None and one.variant else ""
 
     @property
     def difference(self) -> float | None:
@@ -176,29 +179,6 @@ def take(
     raise LegFailed(what)
 
 
-def epochs_of_slice(epoch: Epoch, step_s: float) -> int:
-    """How many whole epochs make a slice long enough, of steps of `step_s` seconds."""
-    return max(1, math.ceil(SLICE_S / max(epoch.steps * step_s, 1e-6)))
-
-
-def slice_steps(step_s: float, every: int = 1) -> int:
-    """How many steps make a slice, where one takes `step_s` seconds: a multiple of `every`."""
-    least = 1 if step_s >= SLOW_STEP_S else max(LEAST_STEPS, min(3, int(LEAST_S / step_s)))
-    steps = max(least, math.ceil(SLICE_S / max(step_s, 1e-6)))
-    return math.ceil(steps / every) * every
-
-
-def settle_steps(step_s: float, settles: bool = True) -> int:
-    """How many steps at the start of a slice count for nobody, each of `step_s` seconds.
-
-    None where a step takes as long as a slice, and the first one of it is like the others: what
-    is cold at its start is little of it.
-    """
-    if not settles and step_s >= SLICE_S:
-        return 0
-    return max(1, math.ceil(SETTLE_S / max(step_s, 1e-6)))
-
-
 def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
     """Whether more pairs would not change what is said of a change.
 
@@ -238,43 +218,141 @@ def is_told(found: Ratio, difference: float, floor: float) -> bool:
     return narrow and (found.low > least or found.high < 1 / least)
 
 
-def pairs_to_come(contest: Contest, floor: float) -> float:
-    """How many more pairs may decide a contest: intervals shrink by the root of their number.
+class Series:
+    """The slices of one kind that the script made, and what they tell of those compared in them.
 
-    Half as many again as it had, at least: it was expected to be decided before.
+    `costs` tell what slices hold and take, `over` when a contest is decided. The `control` is the
+    script against itself.
     """
-    count, found = len(contest.pairs), contest.ratio
-    if found is None:
-        return float(MIN_PAIRS - count)
-    half = math.log(found.high / found.low) / 2
-    above = math.log(found.speedup / (1 + floor))
-    below = math.log((1 + contest.worth) / found.speedup)
-    wanted = count * (half / max(above, below, 0.01)) ** 2
-    return min(max(count / 2, wanted - count), float(MOST_PAIRS))
 
+    def __init__(self, costs: Costs, control: Contest, over: Rule = enough) -> None:
+        self.costs = costs
+        self.control = control
+        self.over = over
+        self.slices: list[Slice] = []
+        self.compared_s = 0.0
+        self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
 
-def met_itself(contest: Contest, floor: float) -> bool:
-    """Whether the control has told what noise there is: little, or as well as it is told."""
-    count = len(contest.pairs)
-    return count >= OF_CONTROL or (count >= MIN_PAIRS and floor <= SMALLEST_GAIN)
+    @property
+    def holds(self) -> Epoch | None:
+        """What its slices hold: whole epochs as long as this one; None: steps."""
+        return self.costs.epoch
 
+    @property
+    def beside_each_other(self) -> int:
+        """How many slices of changes stand between two of the script."""
+        return max(LEAST_BESIDE, min(BESIDE, int(BESIDE_S / self.costs.slice_s)))
 
-def beaten(contest: Contest, others: Sequence[Contest]) -> bool:
-    """Whether another way to make the same change is known to be as good, or better.
+    @property
+    def tells_noise(self) -> bool:
+        """Whether it is known which gain may be noise, as well as it will be told at least."""
+        return self.control.decided or len(self.control.pairs) >= MIN_PAIRS
 
-    At once where the intervals lie apart; with enough pairs also where this one cannot be
-    better by more than a few percent, so that the slices go to those still in the lead.
-    """
-    mine = contest.ratio
-    if mine is None or not contest.race:
-        return False
-    for other in others:
-        found = other.ratio
-        if other is contest or other.race != contest.race or found is None or other.failure:
-            continue
-        if mine.high < found.low:
+    @property
+    def least(self) -> float:
+        """The gain that may be noise; a large one as long as the control does not tell."""
+        if not self.tells_noise:
+            return FAR
+        return floor(control_of(self.control.ratio, parity.control(None, None)))
+
+    # ------------------------------------------------------------------ what it tells
+
+    def waits(self, contest: Contest) -> bool:
+        """Whether nothing but the control can decide a contest."""
+        if contest.difference is not None or self.tells_noise:
+            return False
+        return self.over(contest, SMALLEST_GAIN, contest.worth)
+
+    def control_helps(self, own: Sequence[Contest], made_any: bool) -> bool:
+        """Whether more pairs of the control may change what is said of any of its `own` contests.
+
+        So until it tells, of what gains or is not decided, or fails: the script itself may fail
+        beside itself. Then where a gain is judged, or lies within what may be noise. Where slices
+        hold whole epochs, only what waits for it. Until the script has `made_any` slice it is
+        measured beside its control.
+        """
+        if self.control.decided:
+            return False
+        if self.over is not enough:
             return True
-        settled = min(len(contest.pairs), len(other.pairs)) >= MIN_PAIRS
-        if settled and mine.speedup <= found.speedup and mine.high < AS_GOOD * found.speedup:
+        if self.tells_noise:
+            least = 1 + self.least
+            return any(
+                (contest.twin is not None and not contest.decided)
+                or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= least)
+                for contest in own
+            )
+        if not made_any:
             return True
-    return False
+        failed = [contest.failure for contest in own if contest.failure]
+        if any(self.control.leg.starting or isinstance(one, OutOfMemory) for one in failed):
+            return True
+        if self.holds is not None:
+            return any(contest.near and (contest.decided or self.waits(contest)) for contest in own)
+        return any(contest.near or not contest.decided for contest in own)
+
+    def met_itself(self) -> bool:
+        """Whether the control is decided: it has told the noise as well as it will be told."""
+        if self.control.failure:
+            return True
+        if self.over is not enough:
+            return self.over(self.control, self.least, self.control.worth)
+        count = len(self.control.pairs)
+        return count >= OF_CONTROL or (count >= MIN_PAIRS and self.least <= SMALLEST_GAIN)
+
+    def both(self, contest: Contest) -> Ratio | None:
+        """The speed-up of a change until now, in all processes that run it."""
+        twin, own = self.control.ratio, contest.ratio
+        if contest.twin is None or own is None:
+            return own
+        other = contest.twin.ratio
+        if other is None or twin is None:
+            return None
+        pair = (other, own) if contest.again else (own, other)
+        return of_two(*pair, twin.speedup)[0]
+
+    def rate(self, contest: Contest, usual_s: float, waits: Sequence[Contest] = ()) -> float:
+        """What a contest may save of the whole training, for each second that it still takes.
+
+        A leg takes `usual_s` to start. The control may save what those save that wait for it.
+        """
+        candidate = contest.candidate
+        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope)
+        saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
+        if candidate is not None and candidate.apart:
+            saves *= LESS_FOR_ANOTHER
+        # half as many pairs again as it had, at least: it was expected to be decided before
+        pairs = max(MIN_PAIRS - len(contest.pairs), len(contest.pairs) / 2)
+        left_s = pairs * self.costs.comparing(1, 1)
+        if contest.leg.starting:
+            spent_s = contest.leg.spent_s if contest.leg.alive else 0.0
+            # As long again, for all that is known, where it takes longer than usual.
+            left_s += max(usual_s - spent_s if spent_s < usual_s else spent_s, 0.5)
+        return max(saves, 1e-6) / left_s
+
+    # --------------------------------------------------------------------- its slices
+
+    def slice_of(self, leg: Leg, base: Leg, clock: Clock) -> Slice | None:
+        """A slice of a leg, or of `base`, the script as it is; None if the time is over."""
+        if clock.over():
+            return None
+        turn_s, holds = self._step_s.get(base), self.holds
+        unchanged_s = self.costs.step_s if turn_s is None else turn_s / base.work_per_step
+        step_s = self._step_s.get(leg) or unchanged_s * leg.work_per_step
+        # it warmed up in steps: its first slice of turns may be longer than the others
+        traces_once = holds is not None and holds.written and holds.seconds < LONG_TURN_S
+        for _ in range(SHORT_TRIES):
+            piece, took_s = take(leg, step_s, base.slowest_s, clock.over, holds)
+            if piece is None:
+                return None
+            first = leg not in self._step_s
+            self._step_s[leg] = took_s
+            if first and traces_once:
+                continue
+            if not piece.retries:
+                self.compared_s += piece.seconds
+                if leg is base:
+                    self.slices.append(piece)
+                return piece
+        leg.failure = OutOfMemory(SHORT)
+        raise leg.failure

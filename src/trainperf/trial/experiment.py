@@ -23,13 +23,12 @@ from trainperf.model import (
 )
 from trainperf.run.caches import filled
 from trainperf.trial.budget import CACHES, Bench, Clock, budget_needed, telling
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
-from trainperf.trial.outcome import ONE_OFF_S, Baseline, more_once
+from trainperf.trial.outcome import Baseline, once_s
 from trainperf.trial.planning import (
     ENDS,
     SEED,
-    Changes,
     Plan,
     Subject,
     obstacle_of,
@@ -143,7 +142,11 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     stacked, found = came.stacked, dict(came.found)
     changes = subject.all_changes(planned.changes).choosing(came.choices)
     baseline = engine.baseline(stacked.holds)
-    once = _once(stacked, baseline, engine.beside)
+    gives = 1.0 if stacked.ratio is None else stacked.ratio.speedup
+    once = once_s(stacked.start, baseline, gives)
+    if once is not None and engine.beside:
+        # The unchanged script started beside more legs: to have started sooner tells nothing.
+        once = max(0.0, once)
     if stacked.fixes and engine.beside and not subject.changes:
         share = next(one.share for one in came.planned if one.holds == stacked.holds)
         stacked, found = _repeated(engine, planned, share, changes, subject, clock, stacked, found)
@@ -203,6 +206,8 @@ def _repeated(
     came = repeat(bench, candidate, clock, stacked.ratio.low)
     shutil.rmtree(bench.folder, ignore_errors=True)
     kept = {name: found[name] for name in stacked.fixes}
+    if came.failed:
+        return _none_of(found, kept, Outcome.FAILED, f"in a fresh process it {came.reason}")
     if came.ratio is None and stacked.ratio.low > FOR_LIFE:
         note = f"not repeated in fresh processes: {came.reason}"
         return stacked, found | {name: replace(one, note=note) for name, one in kept.items()}
@@ -272,20 +277,6 @@ def _stack(
         held_s=held,
         together=stacked.together,
     )
-
-
-def _once(stacked: Stacked, baseline: Baseline, beside: bool) -> float | None:
-    """The one-off cost of the stack over the unchanged script's; 0 within the spread of starts.
-
-    The unchanged script started `beside` more legs than the stack did, as a rule: that the stack
-    started sooner tells nothing then.
-    """
-    if stacked.start is None or baseline.start is None or stacked.ratio is None:
-        return None
-    more = more_once(stacked.start, baseline.start, baseline.step_s, stacked.ratio.speedup)
-    if abs(more) < max(ONE_OFF_S, baseline.start_spread_s) or (beside and more < 0):
-        return 0.0
-    return more
 
 
 def _failed(planned: Plan, failure: LegFailed, clock: Clock) -> Tried:

@@ -34,12 +34,11 @@ class Process:
 class Rest:
     """What comes beside and after the candidates, by what was measured until now.
 
-    `keep_s` seconds of the time are for what comes after. `more` is to be tried as soon as there is
-    room, `needless` says by name why a candidate could change nothing any more.
+    `keep_s` seconds of the time are for what comes after, `needless` says by name why a candidate
+    could change nothing any more.
     """
 
     keep_s: float = 0.0
-    more: Sequence[Candidate] = ()
     needless: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -220,38 +220,28 @@ def _why_not(found: Ratio, control: Control | None, least: float) -> str:
 
 def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, int | None]:
     """The one-off cost of a change, beyond the spread of starts, and the steps that earn it."""
-    start, usual = measured.start, baseline.start
-    if start is None or usual is None or measured.ratio is None:
+    if measured.ratio is None:
         return None, None
-    extra = more_once(start, usual, baseline.step_s, measured.ratio.speedup)
+    extra = once_s(measured.start, baseline, measured.ratio.speedup) or 0.0
     saved = baseline.step_s * (1 - 1 / measured.ratio.speedup)
-    if extra < max(ONE_OFF_S, 2 * baseline.start_spread_s) or saved <= 0:
-        return None, None
-    return extra, math.ceil(extra / saved)
+    return (extra, math.ceil(extra / saved)) if extra > 0 and saved > 0 else (None, None)
 
 
-def more_once(start: Start, usual: Start, step_s: float, speedup: float) -> float:
-    """Seconds that a changed script takes once, more than the unchanged one of `step_s` a step.
+def once_s(start: Start | None, baseline: Baseline, speedup: float) -> float | None:
+    """Seconds that a changed script takes once, more than the unchanged one; None if not known.
 
     Compiling, filling a cache, starting workers: all up to its slices that is not `speedup`
     times as fast as the unchanged script's steps. Legs that start beside each other hold each
-    other up: what one computed more, on all cores, is the most that counts.
+    other up: what one computed more, on all cores, is the most that counts. 0 within the spread of
+    starts.
     """
+    usual, step_s = baseline.start, baseline.step_s
+    if start is None or usual is None:
+        return None
     if start.ready_s is None or usual.ready_s is None:
         extra = start.seconds - usual.seconds
     else:
         extra = start.lead_s(step_s / speedup) - usual.lead_s(step_s)
-    if start.cpu_s is None or usual.cpu_s is None:
-        return extra
-    return min(extra, max(0.0, start.cpu_s - usual.cpu_s))
-
-
-def whole_s(measured: Measured, baseline: Baseline, steps: int | None) -> float:
-    """Seconds that `steps` steps, the whole training, take with a change, and what it costs once.
-
-    0 where their number is not known: then nothing but the speed-up tells one change from another.
-    """
-    if steps is None or measured.ratio is None:
-        return 0.0
-    once, _ = break_even(measured, baseline)
-    return steps * baseline.step_s / max(measured.ratio.speedup, 1e-9) + (once or 0.0)
+    if start.cpu_s is not None and usual.cpu_s is not None:
+        extra = min(extra, max(0.0, start.cpu_s - usual.cpu_s))
+    return extra if abs(extra) >= max(ONE_OFF_S, 2 * baseline.start_spread_s) else 0.0

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainperf.changes import laid_over
-from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
 from trainperf.model import (
     Ending,
@@ -18,38 +15,40 @@ from trainperf.model import (
     Finding,
     Leg,
     Machine,
-    Measure,
     Outcome,
-    Patch,
     Recording,
     Run,
     Training,
     Trial,
     Trials,
 )
-from trainperf.patch.patch import Edits, Written
+from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
 from trainperf.run.caches import private
-from trainperf.trial.budget import CACHES, Clock, Costs, budget_needed
+from trainperf.trial.budget import (
+    CACHES,
+    Clock,
+    Costs,
+    budget_needed,
+    costs_of,
+    settles,
+    warm_up_steps,
+)
 from trainperf.trial.candidates import (
     Candidate,
+    Changes,
+    GivenChanges,
     candidates,
     decided_in_the_loop,
-    loosest,
-    together,
 )
 from trainperf.trial.contest import WORTH
 from trainperf.trial.legs.environment import Environment, environment, grows
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
-from trainperf.trial.slicing import choose_slices, slices_text
+from trainperf.trial.ratio import FEWEST
 
 SEED = 20261121
-WARM_UP_STEPS = 6
-SLOW_STEP_S = 0.3
-SLOW_WARM_UP_STEPS = 3
-"""Where a step takes as long as a slice, so many warm up: the first ones trace and allocate."""
 LEAST_SAVED = 0.02
 """What saves less of the whole training than this, at the favourable end, is not tried; nor what
 gives its steps less than a trial would be ended for, `contest.WORTH`."""
@@ -58,8 +57,25 @@ NOTHING = "it saves nothing of a step by what was measured"
 NO_EPOCH = "it shows after a whole epoch, and how long one takes is not known"
 LONGEST_EPOCH_S = 6 * 3600.0
 """For a longer epoch nobody waits to try a change. One of a sampler without end has 10^8 steps."""
-
-
+RANKS = (
+    "what it saves lies between epochs, and slices of whole epochs are only made where one "
+    "process trains"
+)
+LONG_BUDGET_S = 3600.0
+"""A budget beyond an hour is not offered."""
+FEW = 2
+"""What shows in steps as well has slices of whole epochs where so many could be tried in them."""
+LONG_EPOCH_S = 3.0
+"""Of epochs that take so long most slices of steps hold no start of one."""
+SHORT_STEPS = 40
+"""Workers have a good part of an epoch of so few steps ready before its first one."""
+RESTART_SHARE = 0.05
+"""Opening the input for so large a share of an epoch's steps is part of what they cost."""
+FILL_SHARE = 0.25
+"""The same for tf.data, whose buffers hold little unless a shuffle fills one. Then no two steps
+are alike: the first ones wait, and the last ones find all that they need in the buffer. A script
+with epochs of 36 steps (620 ms) that began by filling one for 430 ms met itself in slices of 17
+steps at 0.40 to 2.76 times its speed."""
 ENDS = "the training ends by itself before it can be compared"
 BY_WHOLE_RUNS = f"{ENDS}, so whole runs of it were compared"
 DECIDED = "what could be tried gained nothing in the loop"
@@ -141,76 +157,6 @@ class Freed:
 
 
 @dataclass(frozen=True)
-class Changes:
-    """Makes the changes of some fixes together, on the leg that runs with them.
-
-    All of them are made on top of those `beneath`.
-    """
-
-    run: Run
-    findings: tuple[Finding, ...]
-    edits: Edits
-    beneath: tuple[str, ...] = ()
-
-    def write(self, ids: Sequence[str]) -> Written:
-        """Write the edits of the fixes with some ids."""
-        return self.edits.write(self.findings, ids)
-
-    def choosing(self, chosen: Mapping[str, Finding]) -> Changes:
-        """The same with these findings, by id, in place of those that offered a choice."""
-        findings = tuple(chosen.get(one.id, one) for one in self.findings)
-        return replace(self, findings=findings)
-
-    def join(self, ids: Sequence[str]) -> Candidate | str:
-        """The candidate with the edits of all `ids`, or why there is none."""
-        all_ids = (*self.beneath, *ids)
-        made = together(self.run, all_ids, self.findings, by_id(), self.edits)
-        return made if isinstance(made, str) else replace(made, fixes=tuple(ids))
-
-    def on_top(self, candidate: Candidate) -> Candidate | str:
-        """The candidate with the edits of those beneath it, or why there is none."""
-        fix, finding = candidate.fixes[0], candidate.finding
-        made = self.choosing({} if finding is None else {fix: finding}).join(candidate.fixes)
-        if isinstance(made, str):
-            return f"does not go together with {', '.join(self.beneath)}: {made}"
-        return replace(
-            candidate,
-            run=made.run,
-            equivalence=made.equivalence,
-            warm_up_epochs=made.warm_up_epochs,
-            compiles=made.compiles,
-        )
-
-
-@dataclass(frozen=True)
-class GivenChanges(Changes):
-    """Changes that were given as runs: they are laid over the leg, and over each other."""
-
-    changes: tuple[Candidate, ...] = ()
-
-    def write(self, ids: Sequence[str]) -> Written:
-        """Write no patch: whoever gave the changes has them."""
-        return Written(Patch("", tuple(ids)), {})
-
-    def join(self, ids: Sequence[str]) -> Candidate | str:
-        """The candidate of these changes, or at what they meet."""
-        chosen = [change for change in self.changes if change.name in ids]
-        run = self.run
-        for change in chosen:
-            laid = laid_over(run, change.run, self.run)
-            if isinstance(laid, str):
-                return laid
-            run = laid
-        return replace(
-            chosen[0],
-            fixes=tuple(ids),
-            run=run,
-            equivalence=loosest(change.equivalence for change in chosen),
-            work=math.prod(change.work for change in chosen),
-        )
-
-
-@dataclass(frozen=True)
 class Plan:
     """The trials to make. `how` says why there are none, where there are none.
 
@@ -245,7 +191,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         growth=grows(evidence, given),
         neighbours_cores=subject.neighbours_cores,
     )
-    costs = costs_of(subject, space.legs if how.mode == "side by side" else 1, alike.spin)
+    slots = space.legs if how.mode == "side by side" else 1
+    costs = costs_of(subject.recording, evidence, subject.machine, slots, alike.spin)
     if chosen and (obstacle := obstacle_of(subject.recording)):
         return none(obstacle, chosen)
     if isinstance(costs, str):
@@ -258,11 +205,11 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         reason = DECIDED if decided else "none of the findings has an edit that could be tried"
         return none(reason if subject.findings else "nothing was found to try")
     spent = clock.now() - subject.began
-    kind = choose_slices(chosen, evidence, costs, clock.left, spent, ranks)
-    skipped += kind.skipped
-    if not kind.chosen:
-        return none(kind.skipped[0].reason, needed=kind.budget_needed_s)
-    chosen, idle = in_order(kind.chosen, costs, alike.passive, subject.training)
+    chosen, left_out, would_do_s = choose_slices(chosen, evidence, costs, clock.left, spent, ranks)
+    skipped += left_out
+    if not chosen:
+        return none(left_out[0].reason, needed=would_do_s)
+    chosen, idle = in_order(chosen, costs, alike.passive, subject.training)
     skipped += idle
     # without the start that all legs have at once: no trial is refused for a guess, nor for steps
     # whose threads spun beside neighbours, where those of its legs sleep
@@ -278,7 +225,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
             needed=needed,
         )
     held = slices_text(chosen) if how.mode == "side by side" else how.mode_reason
-    how = replace(how, mode_reason=held, budget_needed_s=kind.budget_needed_s)
+    how = replace(how, mode_reason=held, budget_needed_s=would_do_s)
     return Plan(changes, tuple(chosen), tuple(skipped), how, costs, frozenset(alike.variables))
 
 
@@ -294,7 +241,7 @@ def _leg_run(subject: Subject, ranks: int, alike: Environment) -> Run:
             warm_up_steps(evidence),
             ranks=ranks,
             waits_every=evidence.loop.waits_every,
-            settles=_settles(evidence, ranks),
+            settles=settles(evidence, ranks),
         ),
         env={**seed, **alike.variables, **run.env, **compiled},
     )
@@ -400,53 +347,6 @@ def _endless(costs: Costs) -> str:
     return ""
 
 
-def warm_up_steps(evidence: Evidence) -> int:
-    """How many steps a leg makes before its first slice, at least."""
-    real = evidence.times.real_
-    slow = isinstance(real, Measure) and real.seconds >= SLOW_STEP_S
-    return SLOW_WARM_UP_STEPS if slow else WARM_UP_STEPS
-
-
-def _settles(evidence: Evidence, ranks: int) -> bool:
-    """Whether the first step of a slice is none like the others, however long it takes.
-
-    On a device it hides no input behind the one before it; ranks may wake one after another.
-    """
-    return evidence.device.kind != "CPU" or ranks > 1
-
-
-def costs_of(subject: Subject, slots: int, spin: bool = False) -> Costs | str:
-    """The costs of this script's legs, from its observed run, or why they are not known.
-
-    So many `slots` are there for them. Legs whose threads `spin` make no steps beside each other:
-    they would keep each other from the cores.
-    """
-    evidence, ranks = subject.evidence, count(subject.recording.events)
-    real, steps = evidence.times.real_, evidence.loop.epoch_steps
-    first = evidence.startup.to_first_step_s if evidence.startup is not None else None
-    if not isinstance(real, Measure) or first is None:
-        return "how long the script takes to start, or a step, was not measured"
-    step_s, beside = real.seconds, 1.0
-    if subject.recording.run.guarded:  # else they write into the same real folders
-        try:
-            used = evidence.phase("real").cpu_cores
-        except NotMeasured:
-            used = None
-        cores = max(1.0, min(subject.machine.cores, os.cpu_count() or 1))
-        beside = max(1.0, cores / max(float(ranks), used or 1.0))
-    slowest = max(1.0, min(3.0, 20 * step_s))
-    return Costs(
-        start_s=first + max(slowest, warm_up_steps(evidence) * step_s),
-        step_s=step_s,
-        epoch_s=steps * step_s if steps else None,
-        cores=beside,
-        slots=slots,
-        at_once=max(2, int(beside) + 1),
-        spin=spin,
-        settles=_settles(evidence, ranks),
-    )
-
-
 def _how(subject: Subject, space: Room) -> Trials:
     events, why = subject.recording.events, ""
     if subject.sequential:
@@ -456,3 +356,108 @@ def _how(subject: Subject, space: Room) -> Trials:
     if why or space.legs < TWO:
         return Trials("one after another", why or space.reason)
     return Trials("side by side", two_legs=space.reason if space.legs == TWO else "")
+
+
+# ------------------------------------------------------------------ what slices hold
+
+
+def slices_text(candidates: Sequence[Candidate]) -> str:
+    """What the candidates' slices hold, told to the reader; "" where all hold a few steps."""
+    kinds: dict[Epoch | None, list[str]] = {}
+    for candidate in candidates:
+        kinds.setdefault(candidate.holds, []).append(candidate.fixes[0])
+    if len(kinds) == 1:
+        return "".join(_text(epoch) for epoch in kinds if epoch is not None)
+    parts = [
+        f"{_text(epoch)} for {', '.join(dict.fromkeys(names))}"
+        for epoch, names in kinds.items()
+        if epoch is not None
+    ]
+    return " and ".join((["a few steps"] if None in kinds else []) + parts)
+
+
+def _text(epoch: Epoch) -> str:
+    each = f"({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
+    return f"whole {'turns as they are written' if epoch.written else 'epochs'} {each}"
+
+
+def choose_slices(
+    chosen: Sequence[Candidate],
+    evidence: Evidence,
+    costs: Costs,
+    left: float,
+    spent: float,
+    ranks: int,
+) -> tuple[list[Candidate], list[Trial], float | None]:
+    """Decide what the slices of each candidate hold: whole epochs where steps would not tell.
+
+    So where it saves between epochs, or outside the steps of a turn, and where epochs are short:
+    their first steps come from buffers that filled while the input was opened, which no slice of
+    steps counts. `left` and `spent` are seconds of the budget. A candidate that needs whole epochs
+    is skipped where they do not fit, with the budget that would do. Returns those that can be
+    tried, the others, and the budget, seconds, with which they could be, None where none would do.
+    """
+    short = short_epoch(evidence)
+    of_findings = [one.epoch for one in chosen if one.epoch is not None]
+    turn = next((epoch for epoch in of_findings if epoch.written), None)
+    epoch = next((epoch for epoch in of_findings if not epoch.written), short)
+    made, skipped, needed = list[Candidate](), list[Trial](), None
+    for candidate in chosen:
+        own = candidate.epoch
+        wanted = turn if own is not None and own.written else epoch
+        outside = own is not None and (own.written or not candidate.in_steps)
+        of_short = short is not None and (candidate.input or short.seconds < LONG_EPOCH_S)
+        if wanted is None or not (outside or own or of_short) or (ranks > 1 and not outside):
+            made.append(candidate)
+        elif ranks > 1:
+            skipped.append(candidate.skipped(RANKS))
+        elif _fits(candidate, costs.holding(wanted), left, outside):
+            made.append(replace(candidate, holds=wanted))
+        elif not outside:
+            made.append(candidate)
+        else:
+            whole = costs.holding(wanted)
+            budget = budget_needed(spent, whole, 1, candidate.warm_up_epochs)
+            offered = budget if budget <= LONG_BUDGET_S else None
+            skipped.append(candidate.skipped(_too_long(wanted, offered)))
+            needed = max(needed or 0.0, offered) if offered else needed
+    return made, skipped, needed
+
+
+def _fits(candidate: Candidate, whole: Costs, left: float, alone: bool) -> bool:
+    """Whether there is time for slices of whole epochs.
+
+    For the fewest that can tell where they `alone` do: others have theirs before. Else for `FEW`.
+    """
+    epochs = candidate.warm_up_epochs
+    if alone:
+        return whole.starting(2, epochs) + whole.comparing(1, FEWEST) <= left
+    return whole.trying(FEW, epochs) <= left
+
+
+def _too_long(epoch: Epoch, budget_s: float | None) -> str:
+    place, what = ("outside the steps", "a turn") if epoch.written else ("between epochs", "one")
+    reason = f"what it saves lies {place}, and {what} takes {epoch.seconds:.1f} s: "
+    if budget_s is None:
+        return reason + "whole ones are too long to be compared"
+    return reason + f"to compare whole ones would need --budget {budget_s:.0f}s"
+
+
+def short_epoch(evidence: Evidence) -> Epoch | None:
+    """The epoch of a script whose epochs are so short that slices have to hold whole ones.
+
+    So for a `DataLoader`, whose workers start anew with each epoch and have their first batches
+    ready before its first step. What tf.data holds ready is little, and slices of whole epochs
+    vary five times as much (control ±20 % against ±4 % on one script), unless a good part of the
+    epoch comes from a buffer that was filled before its first step. What else passes between
+    epochs (validation) is left out: no candidate changes it.
+    """
+    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
+    if not steps or between is None or between.restart_s is None:
+        return None
+    seconds = steps * evidence.times.real
+    if evidence.torch_ is None:
+        short = between.restart_s >= FILL_SHARE * seconds
+    else:
+        short = steps <= SHORT_STEPS or between.restart_s >= RESTART_SHARE * seconds
+    return Epoch(steps, seconds + between.restart_s) if short else None

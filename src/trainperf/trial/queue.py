@@ -19,16 +19,14 @@ from trainperf.run.stopping import LEG
 from trainperf.trial import parity
 from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, beaten, enough, is_told
+from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_told
 from trainperf.trial.fresh import FreshProcesses, Look, Rest, nothing_more
-from trainperf.trial.legs.faults import LegFailed, OutOfMemory, OutOfTime
+from trainperf.trial.legs.faults import LegFailed, NotCompared, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
 from trainperf.trial.ratio import Pair
-from trainperf.trial.series import Series
 
-NOT_COMPARED = "could not be compared: the script as it is"
 RAN_OUT = "it ran out of memory beside other legs"
 ALONE = f"{RAN_OUT}, and was tried alone"
 TURN_S = 2.0
@@ -112,25 +110,24 @@ class Queue:
         """Run the candidates in turn with the unchanged script until each is decided.
 
         The first ones start first; who is decided makes room for the next, and a `look` at what was
-        measured may name others then, which are the next, and leave some out. Goes on until all are
-        decided or the time is over, less what is to be kept. Raises `LegFailed` if the unchanged
-        script cannot be run so.
+        measured may leave some out then. Goes on until all are decided or the time is over, less
+        what is to be kept. Raises `LegFailed` if the unchanged script cannot be run so.
         """
         if self._slots == 1:
             return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
         self._waiting, self._entered, self._left_out = list(candidates), [], []
-        names, failure = [candidate.name for candidate in candidates], LegFailed()
+        failure: LegFailed = OutOfTime()
         try:
-            self._run(names, clock, look)
-            failure = OutOfTime()
+            self._run(clock, look)
         except LegFailed as failed:
             if not any(contest.pairs for contest in self._entered):
                 raise
             # What was measured until then stands, whatever became of the script since.
             late = clock.over() or isinstance(failed, OutOfTime)
-            failure = OutOfTime() if late else type(failed)(f"{NOT_COMPARED} {failed}")
+            short = isinstance(failed, OutOfMemory)
+            failure = OutOfTime() if late else failed if short else NotCompared(failed)
             for contest in self._entered:
                 if contest.ratio is None:
                     contest.failure = contest.failure or failure
@@ -138,19 +135,16 @@ class Queue:
             end_all([one.leg for one in self._entered if one is not self._spare])
         found = self._told(self._entered)
         found += [Measured(candidate, failure=failure) for candidate in self._waiting]
-        short = [one for one in found if isinstance(one.failure, OutOfMemory)]
+        alone = [one for one in found if isinstance(one.failure, OutOfMemory)]
         if isinstance(failure, OutOfMemory):
             self._slots = 1
-        found = [*self._left_out, *(one for one in found if one not in short)]
-        found += self._tried_alone(short, clock.keeping(look(found, ()).keep_s))
+        found = [*self._left_out, *(one for one in found if one not in alone)]
+        found += self._tried_alone(alone, clock.keeping(look(found, ()).keep_s))
         by_name = {measured.name: measured for measured in found}
-        return [by_name[name] for name in names]
+        return [by_name[candidate.name] for candidate in candidates]
 
-    def _run(self, names: list[str], clock: Clock, look: Look) -> None:
-        """Let legs start and take turns until all are decided or the time is over.
-
-        Whom a `look` names goes into `names`.
-        """
+    def _run(self, clock: Clock, look: Look) -> None:
+        """Let legs start and take turns until all are decided or the time is over."""
         early, known = clock.keeping(look((), ()).keep_s), 0
         while not (early.over() and (self._entered or clock.over())):
             decided = [contest for contest in self._entered if contest.decided]
@@ -158,23 +152,21 @@ class Queue:
                 trying = [contest.candidate for contest in self._open if contest.candidate]
                 rest = look(self._told(decided), [*self._waiting, *trying])
                 early = clock.keeping(rest.keep_s)
-                self._take_in(rest, names)
+                self._leave_out(rest)
                 known = sum(contest.decided for contest in self._entered)
             self._enter(early)
             if not self._advance(early):
                 return
 
-    def _take_in(self, rest: Rest, names: list[str]) -> None:
-        """Let in what else is to be tried and is none of these `names`; decide what is needless."""
-        new = [candidate for candidate in rest.more if candidate.name not in names]
-        names += [candidate.name for candidate in new]
+    def _leave_out(self, rest: Rest) -> None:
+        """Decide what could change nothing any more."""
         for contest in self._open:
             if contest.candidate and contest.candidate.name in rest.needless:
                 contest.needless = rest.needless[contest.candidate.name]
                 self._decided(contest)
         gone = [candidate for candidate in self._waiting if candidate.name in rest.needless]
         self._left_out += [Measured(one, needless=rest.needless[one.name]) for one in gone]
-        self._waiting = [*new, *(one for one in self._waiting if one not in gone)]
+        self._waiting = [one for one in self._waiting if one not in gone]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -287,12 +279,11 @@ class Queue:
     def _rates(self) -> dict[Contest, float]:
         """Those who may run next, each with what it may save in a second.
 
-        The first of the report starts first, then what pays together, unless one holds up all
-        others; what is judged does so in all its processes.
+        The first of the report starts first, unless it holds up all others; what is judged does so
+        in all its processes.
         """
         judged = [contest for contest in self._entered if contest.twin is not None]
         first = [*judged, *self._controls] if judged else self._entered[:1]
-        first += [one for one in self._entered if one.candidate and one.candidate.pairs]
         made_any = any(series.slices for series in self._series.values())
         rates = dict[Contest, float]()
         for series in self._series.values():
@@ -434,7 +425,7 @@ class Queue:
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
             return
-        if contest.failure or over or beaten(contest, self._entered):
+        if contest.failure or over:
             self._decided(contest)
 
     def _decided(self, contest: Contest) -> None:
@@ -492,7 +483,7 @@ class Queue:
         try:
             found = self._fresh.compare(chosen, clock)
         except LegFailed as failed:
-            why = OutOfTime() if clock.over() else LegFailed(f"{NOT_COMPARED} {failed}")
+            why = OutOfTime() if clock.over() else NotCompared(failed)
             found = [Measured(candidate, failure=why) for candidate in chosen]
         return [replace(one, note=RAN_OUT if one.late else ALONE) for one in found]
 

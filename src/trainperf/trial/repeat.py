@@ -13,7 +13,7 @@ from trainperf.model import Ratio, Training
 from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import Contest
-from trainperf.trial.legs.faults import LegFailed
+from trainperf.trial.legs.faults import LegFailed, NotCompared
 from trainperf.trial.queue import Queue
 from trainperf.trial.ratio import FEWEST, of_two
 
@@ -39,12 +39,13 @@ class Repeated:
     """The speed-ups of pairs of fresh processes, the unchanged script's and the changed one's.
 
     `ratio` is that of both together, its interval as wide as they lie apart at least; None where
-    they could not be compared: then `reason` says why.
+    they could not be compared: then `reason` says why, and whether the change has `failed`.
     """
 
     ratio: Ratio | None
     pairs: tuple[float, ...] = ()
     reason: str = ""
+    failed: bool = False
 
     @property
     def stands(self) -> bool:
@@ -95,11 +96,12 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -
         with Queue(bench, compared, controlled=two) as queue:
             found = queue.compare(twice, clock)
             control = queue.baseline(candidate.holds).control
-    except LegFailed as failed:
-        return Repeated(None, reason=clock.reason if clock.over() else f"the script {failed}")
+    except LegFailed as fault:
+        return Repeated(None, reason=clock.reason if clock.over() else f"the script {fault}")
     for measured in found:
         if measured.failure and not measured.late:
-            return Repeated(None, reason=str(measured.failure))
+            failed = not isinstance(measured.failure, NotCompared)
+            return Repeated(None, reason=str(measured.failure), failed=failed)
     ratios = [measured.ratio for measured in found if measured.ratio is not None]
     if not ratios:
         return Repeated(None, reason=clock.reason)

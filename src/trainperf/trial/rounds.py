@@ -7,26 +7,35 @@ of what was kept. No repair of a step shows behind an input that it waits for.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from trainperf.fixes import by_id
 from trainperf.model import Finding, Length, Outcome, Trial
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import Clock
-from trainperf.trial.candidates import Candidate
+from trainperf.trial.budget import Clock, Costs
+from trainperf.trial.candidates import Candidate, GivenChanges
 from trainperf.trial.contest import WORTH
 from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
-from trainperf.trial.outcome import Measured
-from trainperf.trial.planning import GivenChanges, Plan, Subject, plan
+from trainperf.trial.outcome import Baseline, Measured, floor, trial
+from trainperf.trial.parity import Losses
+from trainperf.trial.planning import Plan, Subject, plan
 from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import needed_s
 from trainperf.trial.stack import Means, Stacked, both, stack
-from trainperf.trial.variants import SortedOut, of_another, sort_out
 
+PAYS = (Outcome.KEPT, Outcome.CHANGES, Outcome.LOSSES_DIFFER)
+"""Outcomes of what may be written: in the patch, or by its name."""
+
+BaselineOf = Callable[[Epoch | None], Baseline]
+"""The unchanged script as measured in slices that hold such epochs, or steps."""
+
+APART = "in no patch, as it changes the experiment: `trainperf fix --only {}` makes it"
+AS_GOOD = 1.03
+"""Of two ways to make another experiment, one that is at most so much better is not looked for."""
 ON_TOP = 10
 """So many pairs tell what one change gives on top of another."""
 
@@ -120,7 +129,7 @@ def in_rounds(
     assert planned.costs is not None
     costs = replace(second.costs, epoch_s=planned.costs.epoch_s)  # a cache is filled in a first one
     folder = engine.bench.folder / "on-top"
-    bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder)
+    bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder, spares=False)
     try:
         with Queue(bench, base=base) as queue:
             later = _round(queue, replace(second, costs=costs), clock, late, steps)
@@ -146,11 +155,9 @@ def _round(
     The training has so many `steps`, None if not known; with free input a step is so many times as
     fast. Raises `LegFailed`.
     """
-    costs, ahead = planned.costs, Ahead(engine, planned, free)
+    costs = planned.costs
     assert costs is not None
-    measured = engine.compare(planned.chosen, clock, ahead.look)
-    joined = [one for one in measured if one.candidate.pairs and not one.late]
-    measured = [one for one in measured if not one.candidate.pairs]
+    measured = engine.compare(planned.chosen, clock, partial(_rest, engine, costs, free))
     sorted_out = sort_out(measured, engine.baseline, late(), steps)
     found, changes = dict(sorted_out.best), planned.changes.choosing(sorted_out.choices)
     partners = _partners(sorted_out)
@@ -158,12 +165,13 @@ def _round(
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
             made = changes.join(ids)
-            return made if isinstance(made, str) else replace(made, holds=holds)
+            return made if isinstance(made, str) else replace(made, holds=holds, pairs=ON_TOP)
 
         given = isinstance(changes, GivenChanges)
         repeating_s = 0.0 if given else needed_s(costs.holding(holds))
-        compare = partial(ahead.compare, joined)
-        return Means(holds, engine.baseline(holds), join, compare, clock.keeping(repeating_s))
+        return Means(
+            holds, engine.baseline(holds), join, engine.compare, clock.keeping(repeating_s)
+        )
 
     stacked = stack(sorted_out.winners, means, partners)
     for name, drop in stacked.dropped.items():
@@ -200,77 +208,180 @@ def _partners(sorted_out: SortedOut) -> list[str]:
     return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """Puts winners together while others are still tried, and keeps time for what comes after.
+def _rest(
+    engine: Queue,
+    costs: Costs,
+    free: float,
+    measured: Sequence[Measured],
+    candidates: Sequence[Candidate],
+) -> Rest:
+    """Keep time to measure the winners together, and once more.
 
-    What is measured then takes the place of the last stacks. A step with `free` input is so many
-    times as fast: no changes of the input give more together.
+    A step with `free` input is so many times as fast: changes of the input are needless where
+    another gives what that would.
+    """
+    alone = [one for one in measured if one.ratio is not None]
+    sorted_out = sort_out(alone, engine.baseline, "") if alone else None
+    if sorted_out is None or not sorted_out.winners:
+        return Rest(needed_s(costs))
+    best = sorted_out.winners[0]
+    costs = costs.holding(best.holds)
+    stacks = len(sorted_out.winners) - 1 + len(_partners(sorted_out))
+    keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
+    enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
+    needless = {}
+    for one in candidates if best.candidate.input else ():
+        if not one.input or one.most is None or one.epoch or one.holds != best.holds:
+            continue
+        if one.fixes == best.candidate.fixes:
+            if one.hope < enough:
+                needless[one.name] = f"{best.name} gives as much as it could"
+        elif free < enough:
+            needless[one.name] = f"{best.name} gives all that a faster input can"
+    return Rest(keep_s, needless)
+
+
+# ------------------------------------------------------------------------- trials sorted out
+
+
+@dataclass(frozen=True)
+class SortedOut:
+    """The trials of all fixes, each alone.
+
+    `best` is the trial of each fix by its id, of several variants the best; `others` are
+    those of the rest. `winners` are the kept ones as they go on the stack, the best first: that
+    with which the whole training takes least, what it costs once counted. `choices` are
+    the findings with the variant that is the best, of all that had several.
     """
 
-    engine: Queue
-    planned: Plan
-    free: float = math.inf
+    best: Mapping[str, Trial]
+    others: tuple[Trial, ...]
+    winners: tuple[Measured, ...]
+    choices: Mapping[str, Finding]
 
-    def look(self, measured: Sequence[Measured], candidates: Sequence[Candidate]) -> Rest:
-        """Keep time to measure the winners together, where they are not, and once more.
 
-        All that pays in slices of one kind is tried together once each way to make it is decided.
-        Changes of the input are needless where another gives what free input would.
+def sort_out(
+    measured: Sequence[Measured],
+    baseline_of: BaselineOf,
+    why_late: str,
+    steps: int | None = None,
+) -> SortedOut:
+    """Judge each candidate, and of the variants of a fix choose the best that is kept.
+
+    That is the fastest. Where the length of the whole training is known, `steps`, it is the one
+    with which that takes least, and what costs more once than it saves there is not kept.
+    """
+    ways = defaultdict[str, list[_Way]](list)
+    for one in measured:
+        way = _way(one, baseline_of(one.holds), why_late, steps)
+        ways[way.found.fix].append(way)
+    best, others = dict[str, _Way](), list[Trial]()
+    for fix, alike in ways.items():
+        first, *rest = alike
+        for way in rest:
+            first = way if way.beats(first) else first
+        best[fix] = first
+        others += [_beaten(way, first) for way in alike if way is not first]
+    kept = [way for way in best.values() if way.found.kept]
+    if len({way.measured.holds for way in kept}) < 2:  # what takes least comes first
+        kept.sort(key=lambda way: (way.whole_s, -way.speedup))
+    else:  # what saves most
+        kept.sort(key=lambda way: -way.measured.candidate.saves(way.speedup))
+    return SortedOut(
+        best={fix: way.found for fix, way in best.items()},
+        others=tuple(others),
+        winners=tuple(way.measured for way in kept),
+        choices={
+            fix: way.measured.candidate.finding
+            for fix, way in best.items()
+            if way.measured.candidate.finding is not None and way.found.outcome in PAYS
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to make a fix: its trial, and seconds of the whole training with it, 0 if not known."""
+
+    found: Trial
+    measured: Measured
+    whole_s: float
+
+    @property
+    def speedup(self) -> float:
+        """What it gives, 0 if that is not known."""
+        return self.found.speedup or 0.0
+
+    def beats(self, before: _Way) -> bool:
+        """Whether it is better than the best of those before it.
+
+        What pays comes first, then that with which the whole training takes least. Of ways that
+        change the experiment the ones before change it less: more of it must pay.
         """
-        costs = self.planned.costs
-        assert costs is not None
-        compared = [one for one in measured if one.ratio is not None]
-        alone = [one for one in compared if not one.candidate.pairs]
-        sorted_out = sort_out(alone, self.engine.baseline, "") if alone else None
-        if sorted_out is None or not sorted_out.winners:
-            return Rest(needed_s(costs))
-        best = sorted_out.winners[0]
-        costs = costs.holding(best.holds)
-        known = max(
-            (len(one.candidate.fixes) for one in compared if one.candidate.pairs), default=1
+        if self.found.outcome is before.found.outcome is Outcome.CHANGES:
+            return self.speedup > AS_GOOD * before.speedup
+        pays, paid = (
+            way.found.outcome in (Outcome.KEPT, Outcome.CHANGES) for way in (self, before)
         )
-        stacks = max(0, len(sorted_out.winners) - known) + len(_partners(sorted_out))
-        keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
-        enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
-        needless = {}
-        for one in candidates if best.candidate.input else ():
-            if not one.input or one.most is None or one.epoch or one.holds != best.holds:
-                continue
-            if one.fixes == best.candidate.fixes:
-                if one.hope < enough:
-                    needless[one.name] = f"{best.name} gives as much as it could"
-            elif self.free < enough:
-                needless[one.name] = f"{best.name} gives all that a faster input can"
-        return Rest(keep_s, self._together(sorted_out, alone), needless)
+        if pays != paid:
+            return pays
+        order = (-self.whole_s, self.speedup) > (-before.whole_s, before.speedup)
+        return order if pays else self.speedup > before.speedup
 
-    def _together(self, sorted_out: SortedOut, alone: Sequence[Measured]) -> Sequence[Candidate]:
-        if isinstance(self.planned.changes, GivenChanges):
-            return ()
-        ways = Counter(one.fixes[0] for one in self.planned.chosen)
-        ways.subtract(one.candidate.fixes[0] for one in alone)
-        winners = [one for one in sorted_out.winners if not ways[one.candidate.fixes[0]]]
-        winners = [one for one in winners if one.holds == winners[0].holds]
-        if len(winners) < 2:
-            return ()
-        changes = self.planned.changes.choosing(sorted_out.choices)
-        made = changes.join([one.candidate.fixes[0] for one in winners])
-        if isinstance(made, str):
-            return ()
-        gains = [one.ratio.speedup for one in winners if one.ratio is not None]
-        share, holds = winners[0].candidate.share, winners[0].holds
-        return (replace(made, hope=math.prod(gains), share=share, holds=holds, pairs=ON_TOP),)
 
-    def compare(
-        self, known: Sequence[Measured], stacks: Sequence[Candidate], clock: Clock
-    ) -> list[Measured]:
-        """Measure stacks, those that are not among the `known`."""
-        of_run = [(one.candidate.run, one.holds) for one in known]
-        found = {
-            stack.name: replace(known[of_run.index((stack.run, stack.holds))], candidate=stack)
-            for stack in stacks
-            if (stack.run, stack.holds) in of_run
-        }
-        left = [replace(one, pairs=ON_TOP) for one in stacks if one.name not in found]
-        found |= {one.name: one for one in (self.engine.compare(left, clock) if left else ())}
-        return [found[stack.name] for stack in stacks]
+def _way(one: Measured, baseline: Baseline, why_late: str, steps: int | None) -> _Way:
+    """A way as it stands for a training of so many steps."""
+    found = trial(one, baseline, why_late)
+    even, seconds = found.break_even_steps, found.one_off_s
+    if found.kept and one.candidate.apart:
+        found = found.dropped(Outcome.CHANGES, APART.format(found.fix))
+    elif found.kept and steps is not None and even is not None and even > steps:
+        reason = (
+            f"the {seconds:.1f} s that it costs once are earned back after {even:,} steps, "
+            f"and this training has {steps:,}"
+        )
+        found = found.dropped(Outcome.LOSES, reason)
+    whole_s = 0.0
+    if steps is not None and found.speedup is not None:
+        whole_s = steps * baseline.step_s / max(found.speedup, 1e-9) + (seconds or 0.0)
+    return _Way(found, one, whole_s)
+
+
+def of_another(
+    trials: Iterable[Trial],
+    measured: Sequence[Measured],
+    baseline_of: BaselineOf,
+) -> Iterator[Trial]:
+    """Those of the trials whose fix makes another experiment of the script, and pays.
+
+    Those that change it by what they are, and those that were to keep its numbers but trained
+    otherwise. One whose losses are no numbers any more trains nothing, and is none of them.
+    """
+    named = {(one.candidate.fixes[0], one.candidate.variant): one for one in measured}
+    for one in trials:
+        found = named.get((one.fix, one.variant))
+        if found is None:  # it was measured on top of others only
+            continue
+        usual = baseline_of(found.holds)
+        gains = (one.low or 0.0) > 1 + floor(usual.control)
+        differs = one.outcome is Outcome.LOSSES_DIFFER and gains
+        broken = _finite(usual.losses) and not _finite(found.losses)
+        if (differs or one.outcome is Outcome.CHANGES) and not broken:
+            yield one
+
+
+def _beaten(way: _Way, by: _Way) -> Trial:
+    found, better = way.found, by.found.variant
+    more = by.speedup > way.speedup
+    if found.outcome is Outcome.CHANGES:
+        gives = "gives more" if more else "gives hardly less, and changes less"
+        return replace(found, reason=f"{better} {gives}")
+    if not found.kept:
+        return found
+    gives = "gives more" if more else "costs less once, and the whole training ends sooner with it"
+    return found.dropped(Outcome.REDUNDANT, f"{better} {gives}")
+
+
+def _finite(losses: Losses | None) -> bool:
+    values: Mapping[int, float] = {} if losses is None else losses.values
+    return all(math.isfinite(one) for one in values.values())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from trainperf.verdict.after import spinning, verdict_after
 from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.order import after_trials, practices, ranked
-from trainperf.verdict.verdict import verdict
+from trainperf.verdict.verdict import spinning, verdict, verdict_after
 
 __all__ = [
     "after_trials",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at
 from trainperf.model import Evidence, Function, FunctionCost, Loader, Missing, Site, Stage
 
 PYTHON_SOURCES = ("from_generator", "generator", "PyDataset")
-HANDING_OVER = 0.3
 KERAS_BATCHING = ("NumPy arrays", "tensors")
 
 LOADER_STAGES = {
@@ -23,72 +21,64 @@ LOADER_STAGES = {
 
 def input_culprit(evidence: Evidence) -> str:
     """The work that the input pipeline spends its time on, with its place."""
-    stage = _dearest(evidence)
+    stages = () if isinstance(evidence.stages_, Missing) else evidence.stages_
+    timed = (stage for stage in stages if not isinstance(stage.seconds_per_step_, Missing))
+    stage = max(timed, key=lambda stage: stage.seconds_per_step, default=None)
     loop = evidence.loop
     if loop.opened_each is not None:
         return f"its input to be opened anew for each batch, {at(loop.opened_each)}"
     if evidence.torch_ is not None and (loop.kind != "fit" or loop.input_kind == "DataLoader"):
-        return _loader_culprit(evidence, stage)
+        loaders = (loader for loader in evidence.torch_.loaders if loader.role == "training")
+        return _loader_culprit(next(loaders, None), stage)
     if stage is None and loop.pydataset_item is not None:
         return f"`__getitem__` of the `PyDataset`, {at(loop.pydataset_item)}"
-    if _handing_over(evidence):
-        place = f" ({at(evidence.loop.where)})" if evidence.loop.where else ""
-        return f"batches to be handed to the loop from Python{place}, not for the pipeline"
-    workers = [cost for cost in evidence.functions if _feeds(cost, evidence)]
-    if stage is not None and stage.function is not None and stage.function.name != "<lambda>":
-        return f"`{stage.function.name}`, {_head(stage.function)}"
-    if workers and (stage is None or stage.python or stage.op in PYTHON_SOURCES):
-        return f"`{workers[0].name}`, {at(Site(workers[0].file, workers[0].line))}"
-    if stage is not None and stage.op in KERAS_BATCHING:
+    if (named := _function(stage)) is not None:
+        return f"`{named.name}`, {_head(named)}"
+    feeds = (cost for cost in evidence.functions if _feeds(cost, evidence))
+    of_python = stage is None or stage.python or stage.op in PYTHON_SOURCES
+    if of_python and (cost := next(feeds, None)) is not None:
+        return f"`{cost.name}`, {at(Site(cost.file, cost.line))}"
+    if stage is None:
+        return "its data"
+    if stage.op in KERAS_BATCHING:
         return f"Keras's batching of {stage.op}" + (f", {at(stage.where)}" if stage.where else "")
-    if stage is not None:
-        return f"the `{stage.op}` at {at(stage.where)}" if stage.where else f"`{stage.op}`"
-    return "its data"
+    return f"the `{stage.op}` at {at(stage.where)}" if stage.where else f"`{stage.op}`"
 
 
-def _loader_culprit(evidence: Evidence, stage: Stage | None) -> str:
+def _loader_culprit(loader: Loader | None, stage: Stage | None) -> str:
     """The cause of a `DataLoader`'s late batches: the user's own code where it is."""
-    loader = _loader(evidence)
-    making = _processes(loader)
-    if stage is not None and stage.function is not None and stage.function.name != "<lambda>":
-        name = stage.function.name
-        if stage.op == "dataset item" and loader is not None:
-            name = _of(loader.dataset, name)
-        return f"`{name}`, {_head(stage.function)}{making}"
+    making = where = dataset = ""
+    if loader is not None:
+        dataset = loader.dataset
+        making = ", with `num_workers=0`"
+        if loader.workers:
+            processes = f"process{'es' if loader.workers > 1 else ''}"
+            making = f", in {loader.workers} worker {processes}"
+    site = (stage and stage.where) or (loader and loader.where)
+    if site:
+        where = f" (the `DataLoader` at {at(site)})"
+    if (named := _function(stage)) is not None:
+        name = _of(dataset, named.name) if stage and stage.op == "dataset item" else named.name
+        return f"`{name}`, {_head(named)}{making}"
     if stage is not None and stage.op in LOADER_STAGES:
-        return LOADER_STAGES[stage.op] + _built(loader, stage.where)
+        return LOADER_STAGES[stage.op] + where
     if loader is not None and loader.item is not None:
-        name = _of(loader.dataset, loader.item.function or "__getitem__")
+        name = _of(dataset, loader.item.function or "__getitem__")
         return f"`{name}`, {at(loader.item)}{making}"
-    if loader is not None and loader.dataset:
-        return f"the items of `{loader.dataset}`{_built(loader, loader.where)}{making}"
-    return f"its data{_built(loader, None)}{making}"
+    if dataset:
+        return f"the items of `{dataset}`{where}{making}"
+    return f"its data{where}{making}"
 
 
-def _loader(evidence: Evidence) -> Loader | None:
-    try:
-        return evidence.torch.loader
-    except NotMeasured:
-        return None
+def _function(stage: Stage | None) -> Function | None:
+    """The user's function that a stage applies; None for one without a name."""
+    found = None if stage is None else stage.function
+    return None if found is None or found.name == "<lambda>" else found
 
 
 def _of(dataset: str, name: str) -> str:
     """A method with its class: "Images.__getitem__"."""
     return f"{dataset}.{name}" if dataset and "." not in name and "__" in name else name
-
-
-def _built(loader: Loader | None, where: Site | None) -> str:
-    where = where or (None if loader is None else loader.where)
-    return f" (the `DataLoader` at {at(where)})" if where else ""
-
-
-def _processes(loader: Loader | None) -> str:
-    """In how many processes the loader makes its items."""
-    if loader is None:
-        return ""
-    if loader.workers == 0:
-        return ", with `num_workers=0`"
-    return f", in {loader.workers} worker process{'es' if loader.workers > 1 else ''}"
 
 
 def _head(function: Function) -> str:
@@ -97,25 +87,8 @@ def _head(function: Function) -> str:
     return at(Site(function.file, function.line))
 
 
-def _handing_over(evidence: Evidence) -> bool:
-    """Whether taking a batch costs much more than the pipeline needs to make it."""
-    made = evidence.stage_input_s
-    if made is None or evidence.loop.kind != "iterator":
-        return False
-    return made < HANDING_OVER * evidence.times.input
-
-
 def _feeds(cost: FunctionCost, evidence: Evidence) -> bool:
     loop = evidence.loop
     if loop.kind not in ("call", "update"):
         return cost.thread == "worker"
     return loop.where is None or (cost.file, cost.line) != (loop.where.file, loop.where.line)
-
-
-def _dearest(evidence: Evidence) -> Stage | None:
-    if isinstance(evidence.stages_, Missing):
-        return None
-    timed = [
-        stage for stage in evidence.stages_ if not isinstance(stage.seconds_per_step_, Missing)
-    ]
-    return max(timed, key=lambda stage: stage.seconds_per_step, default=None)

@@ -39,13 +39,18 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
 
 
+def _least(finding: Finding, evidence: Evidence) -> float:
+    """The smallest gain worth a word: beyond the noise of what the cause concerns."""
+    if undisturbed(by_id().get(finding.id), finding.category, evidence):
+        return SMALLEST_GAIN
+    return max(SMALLEST_GAIN, NOISES * evidence.times.noise)
+
+
 def _told_by_others(finding: Finding, others: list[Finding], evidence: Evidence) -> bool:
     """Whether others tell of most of the lines whose time is all that a finding tells."""
     pieces = () if finding.own is None else finding.own.pieces
-    if not pieces:
-        return False
     least = MOST_TOLD * sum(share for share, _ in pieces)
-    for other in others:
+    for other in others if pieces else ():
         sites = () if other is finding else {*other.where} - {evidence.loop.where}
         shares = (
             share
@@ -61,8 +66,38 @@ def _same_lines(site: Site, place: Site, whole: bool) -> bool:
     """Whether a site is of the line at `place`, or of any of its function if that is `whole`."""
     if site.file != place.file:
         return False
-    names = {one.function.rpartition(".")[2] for one in (site, place)}
+    names = {each.function.rpartition(".")[2] for each in (site, place)}
     return site.line <= place.line <= max(site.line, site.end_line) or (whole and len(names) == 1)
+
+
+def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
+    """Its place: its own, or right behind those that are to be tried first, if they are lower."""
+    fix = by_id().get(finding.id)
+    before = () if fix is None else fix.try_before
+    ahead = [
+        (_order(other), 1)
+        for other in others
+        if other.id in before and (other.rewritable or _explains(other, finding))
+    ]
+    return max([(_order(finding), 0), *ahead])
+
+
+def _explains(storage: Finding, finding: Finding) -> bool:
+    """Whether what storage costs is most of what `finding` could save."""
+    if storage.category != "storage" or storage.bound is None or finding.bound is None:
+        return False
+    return 1 - 1 / storage.bound >= MOST * (1 - 1 / finding.bound)
+
+
+def _order(finding: Finding) -> _Order:
+    if finding.bound is None:
+        return 0 if finding.category == "environment" else 3, 0.0, 0, finding.id
+    if finding.own is not None and finding.own.surely:
+        return 1, 0.0, 0, finding.id
+    gain = finding.bound - 1
+    if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":
+        gain *= 0.5
+    return 2, -round(gain, 2), 0 if finding.rewritable else 1, finding.id
 
 
 def after_trials(
@@ -74,19 +109,14 @@ def after_trials(
     """
     came = by_fix(trials)
 
-    def saved(finding: Finding, trial: Trial) -> float:
-        share = share_compared(finding, trial, evidence)
-        return share * (1 - 1 / trial.speedup) if trial.speedup else 0.0
-
     def order(finding: Finding) -> tuple[int, float]:
         trial = came.get(finding.id)
         if trial is None or trial.outcome is Outcome.NOT_TRIED:
             return 1, 0.0
         if trial.kept:
-            return 0, -saved(finding, trial)
-        if trial.outcome is Outcome.CHANGES:
-            return 2, -(trial.speedup or 0.0)
-        return 3, 0.0
+            share = share_compared(finding, trial, evidence)
+            return 0, -share * (1 - 1 / (trial.speedup or 1.0))
+        return (2, -(trial.speedup or 0.0)) if trial.outcome is Outcome.CHANGES else (3, 0.0)
 
     return tuple(sorted(findings, key=order))
 
@@ -104,42 +134,3 @@ def share_compared(finding: Finding, trial: Trial, evidence: Evidence) -> float:
 def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings about time to accuracy, which have no price."""
     return tuple(finding for finding in findings if finding.category == "practice")
-
-
-def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
-    """Its place: its own, or right behind those that are to be tried first, if they are lower."""
-    fix = by_id().get(finding.id)
-    before = () if fix is None else fix.try_before
-    ahead = [
-        _order(one)
-        for one in others
-        if one.id in before and (one.rewritable or _explains(one, finding))
-    ]
-    own = _order(finding)
-    return max([(own, 0), *((one, 1) for one in ahead)])
-
-
-def _least(finding: Finding, evidence: Evidence) -> float:
-    """The smallest gain worth a word: beyond the noise of what the cause concerns."""
-    if undisturbed(by_id().get(finding.id), finding.category, evidence):
-        return SMALLEST_GAIN
-    return max(SMALLEST_GAIN, NOISES * evidence.times.noise)
-
-
-def _explains(one: Finding, finding: Finding) -> bool:
-    """Whether what storage costs is most of what `finding` could save."""
-    if one.category != "storage" or one.bound is None or finding.bound is None:
-        return False
-    return 1 - 1 / one.bound >= MOST * (1 - 1 / finding.bound)
-
-
-def _order(finding: Finding) -> _Order:
-    if finding.bound is None:
-        first = 0 if finding.category == "environment" else 3
-        return first, 0.0, 0, finding.id
-    if finding.own is not None and finding.own.surely:
-        return 1, 0.0, 0, finding.id
-    gain = finding.bound - 1
-    if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":
-        gain *= 0.5
-    return 2, -round(gain, 2), 0 if finding.rewritable else 1, finding.id

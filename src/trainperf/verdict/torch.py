@@ -1,21 +1,13 @@
-"""Verdicts on a step of PyTorch, from its parts: forward, backward, optimizer, the rest."""
+"""Answers for a step of PyTorch, from its parts: forward, backward, optimizer, the rest."""
 
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.fixes.torch_step._step import call
-from trainperf.model import (
-    INPUT_BOUND_BELOW,
-    Bottleneck,
-    Evidence,
-    Finding,
-    FunctionCost,
-    Measure,
-    Site,
-    SyncPoint,
-)
+from trainperf.model import INPUT_BOUND_BELOW, Evidence, FunctionCost, Site
 from trainperf.model.torch.step import HOOK_S
+from trainperf.verdict.answer import Answer, Case
 
 OUTSIDE_SHARE = 0.10
 """Work outside the model beyond this share of a step is what it is bound by (XProf: 10 %)."""
@@ -30,34 +22,44 @@ MODEL = ("forward", "backward", "optimizer", "graph")
 OUTSIDE = ("transfer", "zero_grad", "log", "rest")
 
 
-def outside(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+def outside(case: Case) -> Answer | None:
     """The step is bound by work of the host: copies, its own Python, waiting for the device.
 
     None where that takes less than a tenth of it, or less than it loses against a resident one,
     or the step was not taken apart.
     """
-    parts = _shares(evidence)
-    own = min(sum(parts.get(name, 0.0) for name in OUTSIDE), _not_hidden(evidence))
-    waiting = max(_waiting(evidence), parts.get("sync", 0.0))
-    if max(own, waiting) < max(OUTSIDE_SHARE, _lost(evidence)):
-        return None
-    if own >= waiting and own < OUTSIDE_SHARE + SLOWED * _slowed(evidence):
+    evidence = case.evidence
+    parts, real = _shares(evidence), evidence.times.real
+    own = sum(parts.get(name, 0.0) for name in OUTSIDE)
+    if evidence.times.device_s is not None:  # what its devices hide costs no step
+        own = min(own, max(0.0, 1 - evidence.times.device_s / real))
+    syncs = () if evidence.torch_ is None else evidence.torch_.syncs
+    waiting = max(sum(sync.seconds for sync in syncs) / real, parts.get("sync", 0.0))
+    lost = 1 - (evidence.known_utilization or 1.0)  # the work outside is in a resident one as well
+    if max(own, waiting) < max(OUTSIDE_SHARE, lost if lost > 1 - INPUT_BOUND_BELOW else 0.0):
         return None
     if waiting > own:
-        return "sync", _synchronised(evidence, waiting)
-    return "host", _host(evidence, parts, own)
+        return Answer("sync", _synchronised(evidence, waiting))
+    slowed = max(0.0, 1 - real / sum(_seconds(evidence).values()))
+    return (
+        Answer("host", _host(evidence, parts, own))
+        if own >= OUTSIDE_SHARE + SLOWED * slowed
+        else None
+    )
 
 
-def compiling(evidence: Evidence) -> tuple[Bottleneck, str] | None:
+def compiling(case: Case) -> Answer | None:
     """Compiling again takes a tenth of the steps or more; None where it does not."""
+    evidence = case.evidence
     seen = evidence.torch_ and evidence.torch_.compiling.recompiling
     share = evidence.tracing_s / evidence.times.real
     if not seen or share < OUTSIDE_SHARE:
         return None
-    return "host", (
+    text = (
         f"Held up by compiling: `{seen.function}` is compiled again and again, which takes "
-        f"{percent(min(1.0, share))} of each step."
+        f"{percent(min(1.0, share))} of each step"
     )
+    return Answer("host", text)
 
 
 def dearest(evidence: Evidence) -> str:
@@ -68,19 +70,19 @@ def dearest(evidence: Evidence) -> str:
     return ", ".join(f"{called.get(name, name)} {percent(parts[name])}" for name in told)
 
 
-def model_bound(evidence: Evidence, findings: tuple[Finding, ...]) -> str:
-    """The sentence where the resident step was not timed, but its parts show the model."""
+def model_bound(case: Case) -> Answer:
+    """The answer where the resident step was not timed, but its parts show the model."""
     text = (
-        f"Model-bound: each step takes {ms(evidence.times.real)}, nearly all of it the model's "
-        f"own work ({dearest(evidence)})"
+        f"Model-bound: each step takes {ms(case.evidence.times.real)}, nearly all of it the "
+        f"model's own work ({dearest(case.evidence)})"
     )
-    if findings and findings[0].bound is not None:
-        return f"{text}; it could run up to {times(findings[0].bound)} as fast."
-    return f"{text}."
+    bound = None if case.first is None else case.first.bound
+    gain = "" if bound is None else f"; it could run up to {times(bound)} as fast"
+    return Answer("model", text, gain)
 
 
 def own_share(evidence: Evidence) -> float:
-    """The share of a step that is forward, backward and optimizer."""
+    """The share of a step that is forward, backward and optimizer; 0 where that is not known."""
     parts = _shares(evidence)
     return sum(parts.get(name, 0.0) for name in MODEL)
 
@@ -94,14 +96,7 @@ def _shares(evidence: Evidence) -> dict[str, float]:
     """The parts of a step as shares of their sum; empty where it was not taken apart."""
     seconds = _seconds(evidence)
     whole = sum(seconds.values())
-    return {name: each / whole for name, each in seconds.items()} if whole > 0 else {}
-
-
-def _slowed(evidence: Evidence) -> float:
-    """Share of the steps that were taken apart by which they were slower than real ones."""
-    whole = sum(_seconds(evidence).values())
-    real = evidence.times.real_
-    return max(0.0, 1 - real.seconds / whole) if isinstance(real, Measure) and whole > 0 else 0.0
+    return {name: part / whole for name, part in seconds.items()} if whole > 0 else {}
 
 
 def _seconds(evidence: Evidence) -> dict[str, float]:
@@ -115,53 +110,23 @@ def _seconds(evidence: Evidence) -> dict[str, float]:
     except NotMeasured:
         return {}
     seconds: dict[str, float] = {part.name: part.seconds for part in split}
-    real = evidence.times.real_
-    if isinstance(real, Measure) and "rest" in seconds:
-        excess = max(0.0, sum(seconds.values()) - real.seconds)
+    if "rest" in seconds:
+        excess = max(0.0, sum(seconds.values()) - evidence.times.real)
         if evidence.device.kind != "GPU":
             excess = min(excess, HOOK_S * sum(part.calls for part in split))
         seconds["rest"] = max(0.0, seconds["rest"] - excess)
     return seconds
 
 
-def _not_hidden(evidence: Evidence) -> float:
-    """Share of a step in which its devices may be idle: more of it no host work costs."""
-    times = evidence.times
-    if times.device_s is None or not isinstance(times.real_, Measure):
-        return 1.0
-    return max(0.0, 1 - times.device_s / times.real_.seconds)
-
-
-def _lost(evidence: Evidence) -> float:
-    """Share of a step that a resident one does without, where its work outside is the same."""
-    lost = 1 - (evidence.known_utilization or 1.0)
-    return lost if lost > 1 - INPUT_BOUND_BELOW else 0.0
-
-
-def _waiting(evidence: Evidence) -> float:
-    """Share of a step that passes in calls that wait for the device."""
-    syncs = _syncs(evidence)
-    try:
-        return sum(sync.seconds for sync in syncs) / evidence.times.real
-    except NotMeasured:
-        return 0.0
-
-
-def _syncs(evidence: Evidence) -> list[SyncPoint]:
-    found = () if evidence.torch_ is None else evidence.torch_.syncs
-    return sorted(found, key=lambda sync: -sync.seconds)
-
-
 def _synchronised(evidence: Evidence, share: float) -> str:
     text = f"Host-bound by synchronisation: {percent(share)} of each step waits for the device"
-    syncs = _syncs(evidence)
-    if not syncs:
-        return f"{text}."
-    first = syncs[0]
+    first = max(evidence.torch.syncs, key=lambda sync: sync.seconds, default=None)
+    if first is None:
+        return text
     calls = f"{first.calls:.3g} times in each step" if first.calls > 1.05 else "in each step"
     if first.calls < 0.95:
         calls = "not in each step"
-    return f"{text}, mostly in `{call(first.what)}`, {at(first.where)}, {calls}."
+    return f"{text}, mostly in `{call(first.what)}`, {at(first.where)}, {calls}"
 
 
 def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
@@ -169,67 +134,41 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
     if copies > 0.5 * own:
         return (
             f"Host-bound: {percent(copies)} of each step goes into copying batches to the device, "
-            f"before the model starts on them."
+            f"before the model starts on them"
         )
-    if idle := _idle(evidence, own):
-        return idle
     text = f"Host-bound: {percent(own)} of each step passes outside forward, backward and optimizer"
     log = next(iter(evidence.torch.logs), None)
     if log is not None and log.seconds >= EXPLAINS * own * evidence.times.real:
         place = "" if log.where is None else f", {at(log.where)}"
-        return f"{text}, mostly in `{log.what}`{place}."
-    cost = _culprit(evidence, own)
-    if cost is not None:
-        return f"{text}, mostly in `{cost.name}`, {at(Site(cost.file, cost.line))}."
-    where = evidence.loop.where
-    loop = f" at {at(where)}" if where else ""
-    return f"{text}, in the rest of the loop{loop}: its loss, logging and own Python."
-
-
-def _idle(evidence: Evidence, share: float) -> str:
-    """The sentence on a GPU that has nothing to do, where nothing is known of the host but a trace.
-
-    "" elsewhere: what the host does meanwhile says more.
-    """
-    traced = evidence.torch.trace
-    if evidence.loop.where is not None or traced is None or not traced.gap_s:
-        return ""
-    text = f"the GPU runs nothing for {percent(share)} of each step"
-    if (traced.unqueued_s or 0.0) > 0.5 * traced.gap_s:
-        return f"Host-bound: {text}, mostly as the host has not handed over its next work yet."
-    return (
-        f"Held up: {text}, mostly with its next work queued: it waits for other streams or ranks."
-    )
-
-
-def _culprit(evidence: Evidence, own: float) -> FunctionCost | None:
-    """The user's function that the work outside the model passes in, by the stack samples.
-
-    Samples do not say whether a function runs inside the model. A `forward` does, and one
-    that is seen far more often than there is work outside must.
-    """
-    fitting = [
+        return f"{text}, mostly in `{log.what}`{place}"
+    # Samples do not say whether a function runs inside the model. A `forward` does, and one
+    # that is seen far more often than there is work outside must.
+    fitting = (
         cost
         for cost in evidence.functions
         if cost.thread == "main"
         and not of_the_step(cost, evidence)
         and EXPLAINS * own <= cost.share <= 1.5 * own
-    ]
-    return max(fitting, key=lambda cost: cost.share, default=None)
+    )
+    cost = max(fitting, key=lambda cost: cost.share, default=None)
+    if cost is not None:
+        return f"{text}, mostly in `{cost.name}`, {at(Site(cost.file, cost.line))}"
+    where = evidence.loop.where
+    loop = f" at {at(where)}" if where else ""
+    return f"{text}, in the rest of the loop{loop}: its loss, logging and own Python"
 
 
 def of_the_step(cost: FunctionCost, evidence: Evidence) -> bool:
     """Whether it is a part of the model, or calls it, so that its time is the model's."""
-    if _bare(cost.name) in ("forward", "call"):
+    name = _bare(cost.name)
+    if name in ("forward", "call"):
         return True
     calls = None if evidence.torch_ is None else evidence.torch_.calls
     places = [evidence.loop.where]
     if calls is not None:
         places += [calls.forward, calls.backward, calls.step]
-    return any(
-        place is not None and _bare(place.function) == _bare(cost.name) and place.file == cost.file
-        for place in places
-    )
+    own = (place for place in places if place is not None and place.file == cost.file)
+    return any(_bare(place.function) == name for place in own)
 
 
 def _bare(name: str) -> str:

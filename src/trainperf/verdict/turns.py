@@ -1,11 +1,12 @@
-"""Verdicts on what passes beside the training steps: between calls of `fit`, in evaluations."""
+"""Answers for what passes beside the training steps: between calls of `fit`, in evaluations."""
 
 from __future__ import annotations
 
 from trainperf.fixes import concern
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.model import Bottleneck, Evidence, Finding, Missing, Outside, Spent
+from trainperf.model import Evidence, Missing, Spent
 from trainperf.model.outside import MOST_OF_IT, SPENT_ON
+from trainperf.verdict.answer import Answer, Case
 
 NOT_HEALTHY = 0.2
 """Beyond this share nothing that is said of the steps alone makes a training healthy."""
@@ -23,67 +24,60 @@ CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
 """Methods of a Keras model."""
 
 
-def mostly_outside(
-    evidence: Evidence, findings: tuple[Finding, ...]
-) -> tuple[Bottleneck, str] | None:
-    """The verdict where most of the time is no training step, or the first finding is of that."""
-    turn = evidence.outside_
+def mostly_outside(case: Case) -> Answer | None:
+    """The answer where most of the time is no training step, or the first finding is of that."""
+    turn = case.evidence.outside_
     if isinstance(turn, Missing) or not turn.spent:
         return None
-    if turn.share <= MOST_OF_IT and not (findings and concern(findings[0]) == "outside"):
+    first = "step" if case.first is None else concern(case.first)
+    if turn.share <= MOST_OF_IT and first not in ("outside", "epoch end"):
         return None
-    first, also = _first(turn)
+    # In a pause nothing else stands than what makes it: what is not known comes with what is.
+    longest = named = turn.spent[0]
+    if turn.turn == "pause":
+        known = (spent for spent in turn.spent if spent.what != "other" or spent.name)
+        named = next(known, longest)
+    also = ""
+    if named is not longest:
+        also = f", and {percent(longest.share)} into what comes with it"
     least = "" if turn.whole else "at least "
-    return "host", (
+    text = (
         f"Held up outside the training steps: they take {percent(turn.training_s / turn.seconds)} "
-        f"of {PLACES[turn.turn]} ({least}{ms(turn.seconds)}); {least}{percent(first.share)} goes "
-        f"into {named(first)}{also}."
+        f"of {PLACES[turn.turn]} ({least}{ms(turn.seconds)}); {least}{percent(named.share)} goes "
+        f"into {_work(named)}{also}"
     )
+    return Answer("host", text)
 
 
-def beside_the_steps(evidence: Evidence, examined: bool) -> str:
-    """Why the steps alone, `examined` or not, do not make a training healthy; "" where they do."""
+def beside_the_steps(evidence: Evidence, examined: bool) -> Answer | None:
+    """Why the steps alone, `examined` or not, make no training healthy; None where they do."""
     turn = evidence.outside_
     if isinstance(turn, Missing):
         if evidence.around is None:
-            return ""
-        return (
+            return None
+        text = (
             "Nothing to repair was found in the steps of `fit`; what stands between its calls, in "
-            f"the loop at {at(evidence.around)}, was not examined: {turn.reason}."
+            f"the loop at {at(evidence.around)}, was not examined: {turn.reason}"
         )
-    return _said(turn, examined) if turn.share > NOT_HEALTHY else ""
-
-
-def _said(turn: Outside, examined: bool) -> str:
+        return Answer("none", text, grade="not examined")
+    if turn.share <= NOT_HEALTHY:
+        return None
     found = "Nothing to repair was found in the training steps, but they take only"
     text = (
         f"{found if examined else 'The training steps were not examined; they take'} "
         f"{percent(turn.training_s / turn.seconds)} of {PLACES[turn.turn]} ({ms(turn.seconds)})"
     )
-    return f"{text}; most of the rest is {named(turn.spent[0])}." if turn.spent else f"{text}."
+    if turn.spent:
+        text += f"; most of the rest is {_work(turn.spent[0])}"
+    return Answer("none", text, grade="not examined")
 
 
-def _first(turn: Outside) -> tuple[Spent, str]:
-    """The part to name, and words for what comes with it.
-
-    That is the longest. But in a pause nothing else stands than what makes it, so what is not
-    known in one comes with what is.
-    """
-    first = turn.spent[0]
-    known = next((one for one in turn.spent if one.what != "other" or one.name), first)
-    if turn.turn != "pause" or known is first:
-        return first, ""
-    return known, f", and {percent(first.share)} into what comes with it"
-
-
-def named(one: Spent) -> str:
+def _work(spent: Spent) -> str:
     """The work in a sentence: "`model.predict` (200 calls, …)"."""
-    if one.name in CALLS and one.calls is not None:
-        text = f"`model.{one.name}`"
-    elif one.name:
-        text = f"`{one.name}`"
-    else:
-        text = SPENT_ON[one.what]
-    called = f"{one.calls:.0f} calls" if one.calls and one.calls >= 2 else ""
-    inside = ", ".join(filter(None, (called, at(one.where))))
+    text = SPENT_ON[spent.what]
+    if spent.name:
+        method = spent.name in CALLS and spent.calls is not None
+        text = f"`model.{spent.name}`" if method else f"`{spent.name}`"
+    called = f"{spent.calls:.0f} calls" if spent.calls and spent.calls >= 2 else ""
+    inside = ", ".join(filter(None, (called, at(spent.where))))
     return f"{text} ({inside})" if inside else text

@@ -41,7 +41,6 @@ from trainperf.whole_training.plain_runs import (
     judged,
     needed_s,
     plain_runs,
-    run_once,
 )
 
 SAME = 0.99
@@ -116,11 +115,8 @@ def confirm(
         clock = clock.keeping(max(0.0, clock.left - plain_s))
     script = Script(run, folder, clock, telling(on_event))
     runs = plain_runs(script, versions, once)
-    if len(first) > 1:
-        if not runs.seconds and not runs.failure:
-            runs = run_once(script, first[1], runs)
-        if fault := _fault(runs):
-            return _without(tried, *fault), before
+    if len(first) > 1 and (fault := _fault(runs)):
+        return _without(tried, *fault), before
     tried, last = _with(tried, more, runs, len(first) - 1)
     if tried.ended and runs.seconds:
         tried, runs, last = _on_top(found, tried, planned, script, runs, last)

@@ -102,13 +102,13 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
         left = len(turns) - number
         limit = clock.left / left if needed is None else clock.left
         if clock.over() or limit < _usual(times, which):
-            return _so_far(times[: len(there)], tails, _stopped(clock.reason, times, turns))
+            over = f"{clock.reason} after {number} of {len(turns)} whole runs"
+            return _so_far(times[: len(there)], tails, over)
         script.say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
         ended = script.ended(there[which], f"whole-{number}", limit)
         if ended.seconds is None:
             over = "the whole script did not end in the time that was left"
-            stopped = _stopped(over, times, turns) if number else over
-            return _so_far(times[: len(there)], tails, stopped)
+            return _so_far(times[: len(there)], tails, over)
         if ended.status and not which:
             return PlainRuns(
                 reason=f"the script as it is {how_ended(ended.status, ended.tail)} in a plain run"
@@ -177,32 +177,6 @@ def control_of(seconds: Sequence[float]) -> Control | None:
     return Control(seconds[0] / seconds[-1], 1 / spread, spread, len(seconds) // 2, 0, least)
 
 
-def run_once(script: Script, version: Version, without: PlainRuns) -> PlainRuns:
-    """Run a changed script once where there was no time for more: does it reach its end?
-
-    `without` are the runs that were not made. One run compares nothing, but what no step reaches
-    (evaluation, saving) is run. Where it fails, the script as it is must not.
-    """
-    left_s = script.clock.left
-    if version.expected_s is None or MARGIN * version.expected_s > left_s:
-        return without
-    script.say("the whole script, changed", None)
-    ended = script.ended(version, "whole-once", left_s)
-    if ended.seconds is None:
-        return without
-    if not ended.status:
-        once = f"changed, it ran to its end once, in {ended.seconds:.1f} s"
-        return replace(without, reason=f"{without.reason}; {once}")
-    script.say("the whole script, as it is", None)
-    plain = script.ended(Version(None), "whole-plain", script.clock.left)
-    if plain.seconds is not None and plain.status:
-        return replace(
-            without,
-            reason=f"the script as it is {how_ended(plain.status, plain.tail)} in a plain run",
-        )
-    return PlainRuns(failure=how_ended(ended.status, ended.tail))
-
-
 def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     """Seconds that all the runs take, by the ledger; None where it does not know."""
     known = [one.expected_s for one in versions if one.expected_s is not None]
@@ -224,15 +198,3 @@ def _usual(times: Sequence[Sequence[float]], which: int) -> float:
     if times[which]:
         return times[which][0]
     return min(times[which - 1], default=0.0) / 2 if which else 0.0
-
-
-def _stopped(why: str, times: Sequence[Sequence[float]], turns: Sequence[int]) -> str:
-    """Why there are not all runs, with what those took that there are."""
-    made = sum(map(len, times))
-    text = f"{why} after {made} of {len(turns)} whole runs"
-    took = (
-        f"{'changed' if which else 'as it is'} {one[0]:.1f} s"
-        for which, one in enumerate(times)
-        if one
-    )
-    return f"{text} ({', '.join(took)})" if made else text

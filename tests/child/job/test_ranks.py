@@ -109,26 +109,6 @@ def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_pa
     assert began == [REAL, REAL, REAL, "done"]
 
 
-def test_a_block_that_is_taken_twice_ends_at_a_step_that_all_ranks_know(tmp_path, monkeypatch):
-    monkeypatch.setattr(Agreement, "ANSWER_S", 0.0)
-    world = World(0, 2, FileBoard(str(tmp_path)))
-    plan = RankPlan(time.monotonic, within(0.05), None, PHASES, world.agreement("fit"))
-    while not plan.arrived() or plan.phase == "warmup":
-        if plan.begun > 1 and plan._ends <= plan.begun:
-            plan.advance()
-        plan.begin_if_settled()
-        plan.step_ended(0.01)
-    planned = plan._ends - plan._entered - plan.block.settle
-    ends = plan.begun
-    plan.block.steps -= 1  # this rank left a step out of its times that others did not
-    plan.repeat_doubled()
-    assert not plan.settling
-    plan.begin_if_settled()
-    while not plan.arrived():
-        plan.step_ended(0.01)
-    assert plan.begun - ends == 2 * planned
-
-
 def test_a_rank_that_waits_for_a_dead_leader_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(Agreement, "SAY_S", 0.02)
     leader = World(0, 2, FileBoard(str(tmp_path))).agreement("fit")
@@ -205,17 +185,6 @@ def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     assert event["tied"] is False
 
 
-@pytest.mark.parametrize(
-    "environ", [{"SLURM_STEP_ID": "4294967291"}, {"SLURM_STEP_NUM_TASKS": "1"}]
-)
-def test_a_batch_script_or_a_single_task_of_slurm_is_no_rank(environ, monkeypatch):
-    usual = {"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
-    assert ranks._announced() is None
-    for name, value in {**usual, **environ}.items():
-        monkeypatch.setenv(name, value)
-    assert ranks._announced() is None
-
-
 def test_a_process_by_itself_has_no_rank(monkeypatch):
     for names in ranks.LAUNCHERS:
         for name in names[1:]:
@@ -236,21 +205,6 @@ def test_a_later_loop_of_the_process_does_not_hear_what_was_agreed_on_for_an_ear
     later = World(1, 2, FileBoard(str(tmp_path)))  # as each loop finds its job anew
     later.follow(worlds[1])
     assert later.agreement("iterator").hear(1) is None
-
-
-def test_what_rank_0_says_is_heard_by_all(tmp_path):
-    heard = {}
-
-    def one(rank):
-        time.sleep(0.02 * (2 - rank))  # rank 0 comes last
-        heard[rank] = World(rank, 3, FileBoard(tmp_path)).all_say("steps", [rank, 5])[0]
-
-    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert heard == {0: [0, 5], 1: [0, 5], 2: [0, 5]}
 
 
 def test_nobody_waits_for_a_rank_that_is_late_absent_or_has_left(tmp_path):

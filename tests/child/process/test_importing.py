@@ -54,31 +54,6 @@ def test_a_hook_runs_once_after_its_module(modules, hooked):
     assert calls == [("one_a", True)]
 
 
-def test_a_hook_of_a_module_that_is_there_already_runs_at_once(modules, hooked):
-    modules("one_b")
-    importlib.import_module("one_b")
-    calls, _ = hooked("one_b")
-    assert calls == [("one_b", True)]
-
-
-def test_other_modules_are_not_touched(modules, hooked):
-    modules("one_c")
-    calls, _ = hooked("something_else")
-    one_c = importlib.import_module("one_c")
-    assert calls == []
-    assert type(one_c.__loader__).__name__ == "SourceFileLoader"
-
-
-def test_the_module_looks_as_if_nobody_stood_between(modules, hooked):
-    modules("pack.inner", "value = 1")
-    modules("pack.__init__")
-    hooked("pack", "pack.inner")
-    inner = importlib.import_module("pack.inner")
-    assert type(inner.__loader__).__name__ == "SourceFileLoader"
-    assert inner.__spec__.loader is inner.__loader__
-    assert inner.__package__ == "pack"
-
-
 def test_a_hook_that_breaks_is_reported_and_the_import_goes_on(modules, hooked):
     modules("one_d", "value = 4")
     _, failures = hooked("one_d", fails=("one_d",))

@@ -36,14 +36,6 @@ def test_a_function_in_place_of_another_takes_the_arguments_that_it_took() -> No
     assert "_trainperf_original" not in vars(Layer.__init__)
 
 
-def test_a_function_in_c_that_tells_no_signature_is_replaced_all_the_same() -> None:
-    class Holder:
-        newest = max
-
-    replace(Holder, "newest", through)
-    assert Holder.newest(1, 3) == 3
-
-
 def test_what_a_class_inherits_is_replaced_for_it_and_its_subclasses_alone() -> None:
     class Base:
         def call(self) -> int:

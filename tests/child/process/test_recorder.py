@@ -9,19 +9,6 @@ def read(folder, pid=None):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_events_come_back_in_order_with_their_time(tmp_path):
-    record = Recorder(str(tmp_path))
-    record.write("one", value=1)
-    record.step("real", 2, 10.5, 11.25, 0.125)
-    record.write("two", text="ü\n")
-    record.flush()
-    one, step, two = read(tmp_path)
-    assert (one["e"], one["value"]) == ("one", 1)
-    assert step == {"e": "step", "t": 11.25, "p": "real", "b": 2, "s": 10.5, "w": 0.125}
-    assert two["text"] == "ü\n"
-    assert one["t"] <= two["t"]
-
-
 def test_a_signal_handler_may_record_while_the_same_thread_writes(tmp_path, monkeypatch):
     record = Recorder(str(tmp_path))
     real = os.write

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import gc
 import hashlib
 import posixpath
@@ -15,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from trainperf.child.process import stacks
-from trainperf.child.process.frames import Place
 from trainperf.child.process.stacks import Stack, StackSampler, stack_of
 
 
@@ -82,35 +79,6 @@ def test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller(hook, cou
         key[3] == test_what_a_hook_of_ours_does_itself_is_not_put_down_to_its_caller.__name__
         for key in found
     )
-
-
-def test_nothing_is_counted_while_the_one_who_starts_it_waits(samplers, monkeypatch):
-    sampler = StackSampler(0.001)
-    samplers.append(sampler)
-    begin, counted = sampler._thread.start, []
-
-    def slowly() -> None:
-        begin()
-        time.sleep(0.05)
-        counted.append(sampler.samples)
-
-    monkeypatch.setattr(sampler._thread, "start", slowly)
-    sampler.start()
-    assert counted == [0]
-    busy(lambda: sampler.samples > 0)
-
-
-def test_a_frame_that_is_none_ends_no_sampling(samplers, monkeypatch):
-    real = sys._current_frames
-    odd = iter(range(3))
-    monkeypatch.setattr(
-        sys, "_current_frames", lambda: {0: "no frame"} if next(odd, None) is not None else real()
-    )
-    sampler = StackSampler(0.001)
-    samplers.append(sampler)
-    sampler.start()
-    busy(lambda: sampler.samples >= 5)
-    assert next(odd, None) is None
 
 
 @pytest.mark.parametrize("collecting", [True, False])
@@ -206,18 +174,6 @@ def test_a_step_passes_in_one_thread_at_a_time(main, other, owner):
     sampler._whole([(main, MAIN), (other, OTHER)])
     (kept,) = [told for told in sampler.stacks() if told["thread"] == "main"]
     assert kept["within"] == (main if owner == "main" else other).within
-
-
-@pytest.mark.parametrize("name", ["PRECALL", "CALL"])
-def test_a_call_of_python_3_11_is_one_by_either_of_its_instructions(name):
-    code = test_a_call_of_python_3_11_is_one_by_either_of_its_instructions.__code__
-    calls = [one for one in dis.get_instructions(code) if one.opname == name]
-    if not calls:
-        pytest.skip("another Python")
-    place = Place(code, calls[0].offset, calls[0].positions.lineno)
-    text, native = stacks._call_of(place)
-    assert native
-    assert text == "dis.get_instructions(code)"
 
 
 def test_the_first_run_of_what_was_compiled_is_compiling():

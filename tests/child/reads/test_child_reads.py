@@ -50,16 +50,6 @@ def test_what_is_written_made_or_a_program_is_not_counted(reads, process):
     assert summary(reads, process)["opens"] == 0
 
 
-def test_a_path_is_kept_as_it_was_when_it_was_opened(reads, process, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    reads.begin()
-    reads.mark()
-    opened(reads, "a.bin")
-    monkeypatch.chdir("/")
-
-    assert summary(reads, process)["paths"] == [str(tmp_path / "a.bin")]
-
-
 def test_an_open_that_makes_no_sense_harms_nobody(reads: FileReads, process: FakeProcess) -> None:
     reads.begin()
     for args in ((), (None, None, None), (object(), "r", 0), ("\0", "r", "x")):
@@ -94,18 +84,6 @@ def test_what_a_worker_read_is_counted_once_though_its_parent_inherits_it(
         os.waitpid(pid, 0)
     assert told["counted"]
     assert 2**22 <= told["read_bytes"] < 1.5 * 2**22
-
-
-def test_a_worker_of_another_process_is_left_to_that(reads, process, tmp_path):
-    worker = FileReads(process)
-    worker.serve(1)
-    opened(worker, "/data/a")
-    worker._last()
-    reads.begin()
-    reads.mark()
-
-    assert summary(reads, process)["workers"] == 0
-    assert len(list((tmp_path / "run").glob("reads-1-*"))) == 1
 
 
 def test_no_odd_name_changes_what_open_does(tmp_path: Path) -> None:

@@ -47,13 +47,3 @@ def test_a_file_that_is_mapped_is_held(tmp_path: Path) -> None:
         assert path in read_names._held_names("/nowhere")
         assert path not in read_names._held_names(str(tmp_path))  # trainperf's own
     assert path not in read_names._held_names("/nowhere")
-
-
-def test_a_file_open_for_writing_is_not_held(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w"):
-        assert str(tmp_path / "log") not in read_names._held_names("/nowhere")
-
-
-def test_a_folder_beside_that_of_the_run_is_not_taken_for_it() -> None:
-    assert not read_names._is_data("/runs/1/events.jsonl", "/runs/1")
-    assert read_names._is_data("/runs/10/a.bin", "/runs/1")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import textwrap
-import threading
 from typing import Any
 
 from kit.child import Clock
-from trainperf.child.reads.s3 import Bucket, Counts
+from trainperf.child.reads.s3 import Counts
 
 
 def counted() -> tuple[Counts, Clock, list[dict[str, Any]]]:
@@ -56,35 +54,3 @@ def test_a_signals_handler_that_asks_s3_while_a_request_is_counted_does_not_hang
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=30
     )
     assert ran.stdout == "went on\n"
-
-
-def test_the_sums_are_copies_that_no_other_thread_changes_while_they_are_read() -> None:
-    bucket = Bucket("data", "", "")
-    bucket.asked("train/0")
-    bucket.went_wrong("SlowDown")
-    sums = bucket.sums()
-    before = json.dumps(sums)
-    bucket.asked("train/1")
-    bucket.went_wrong("Timeout")
-    assert json.dumps(sums) == before
-    assert sums["keys"] == [("train/0", None)]
-    assert sums["prefix"] == "train/"
-
-
-def test_a_thread_that_asks_for_further_keys_disturbs_no_sums() -> None:
-    bucket, over = Bucket("data", "", ""), threading.Event()
-
-    def asks() -> None:
-        while not over.is_set():
-            bucket.errors = {}
-            for number in range(16):
-                bucket.went_wrong(str(number))
-
-    thread = threading.Thread(target=asks)
-    thread.start()
-    try:
-        for _ in range(3000):
-            bucket.sums()
-    finally:
-        over.set()
-        thread.join()

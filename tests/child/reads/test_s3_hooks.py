@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from kit.stubs import KEYS, Answer, Store, proxy
+from kit.stubs import KEYS, Store, proxy
 from trainperf.child.process.patching import undo
 from trainperf.child.process.recorder import Recorder
 from trainperf.child.reads import s3
@@ -60,7 +60,6 @@ def store(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
 def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """Hooks are set in botocore for the test, and every request is written at once."""
     import botocore.client
-    import botocore.endpoint
     import botocore.response
 
     monkeypatch.setattr("trainperf.child.reads.s3.EVERY_S", 0.0)
@@ -70,7 +69,6 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     s3.hook(one.counts, botocore.client)
     yield one
     undo(botocore.client.BaseClient, "_make_api_call")
-    undo(botocore.endpoint.Endpoint, "_needs_retry")
     undo(botocore.response.StreamingBody, "read")
 
 
@@ -97,15 +95,6 @@ def test_requests_bytes_keys_and_times_add_up(store, process, client):
     assert (one["requests"], one["gets"], one["bytes"]) == (4, 4, 3 * SIZE + 10)
     assert one["seconds"] >= 4 * store.delay_s
     assert (one["prefix"], one["endpoint"], one["errors"]) == ("train/", store.url, {})
-
-
-def test_an_attempt_that_botocore_repeats_by_itself_is_counted(store, process, client, monkeypatch):
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda seconds: None))
-    answers = iter([Answer(503, "SlowDown"), Answer(503, "SlowDown")])
-    store.fault = lambda method, path: next(answers, None)
-    client.get_object(Bucket="hooked", Key="train/0")
-    assert sums(process)["errors"] == {"SlowDown": 2}
-    assert sums(process)["requests"] == 1
 
 
 def test_an_error_reaches_the_program_as_it_was(store, process, client):
@@ -135,7 +124,7 @@ def test_a_worker_that_records_nothing_else_still_writes_its_sums(tmp_path: Path
     record.flush()
     record.discard()
     writing = s3.counts(SimpleNamespace(record=record))._write
-    writing({"buckets": [], "busy": 0.0, "more": 0})
+    writing({"buckets": [], "busy": 0.0})
     (file,) = tmp_path.glob("events-*.jsonl")
     assert '"e": "s3"' in file.read_text()
     assert "hello" not in file.read_text()

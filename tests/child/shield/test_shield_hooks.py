@@ -7,7 +7,8 @@ from types import ModuleType
 import pytest
 
 from kit.child import FakeProcess
-from trainperf.child.start import WRITING, add_shield
+from trainperf.child.shield.rows import MODULES
+from trainperf.child.start import add_shield
 
 NAME = "torch.serialization"
 
@@ -20,8 +21,8 @@ def test_a_hook_that_follows_runs_where_nothing_can_be_redirected(monkeypatch):
     def refuses(process):
         raise OSError("no folder for temporary files")
 
-    monkeypatch.setattr("trainperf.child.shield.writers.Writing", refuses)
+    monkeypatch.setattr("trainperf.child.shield.redirected.Writing", refuses)
     with pytest.raises(OSError, match="no folder"):  # `PostImport` records it
         hooks[NAME](ModuleType(NAME), 0.0)
     assert ran == [NAME]
-    assert set(hooks) == set(WRITING)
+    assert set(hooks) == set(MODULES)

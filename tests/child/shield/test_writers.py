@@ -10,9 +10,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from trainperf.child.shield import tensorflow, torch, writers
-from trainperf.child.shield.writers import Scratch, Writing, mend_renames
-from trainperf.child.start import WRITING
+from trainperf.child.shield import redirected, writers
+from trainperf.child.shield.redirected import Writing
+from trainperf.child.shield.rows import OTHERS
+from trainperf.child.shield.writers import Scratch, mend_renames
 
 
 @pytest.fixture
@@ -76,18 +77,15 @@ def test_remote_paths_are_redirected_and_said(tmp_path):
 # --- stand-ins for modules of file functions ---
 
 
-def test_every_module_whose_writers_are_redirected_has_a_function_for_it():
-    parts = {"tensorflow": tensorflow, "torch": torch}
-    for name in WRITING.values():
-        part, _, function = name.partition(".")
-        assert callable(getattr(parts[part], function))
+def test_every_module_in_which_more_is_redirected_has_a_function_for_it():
+    assert all(callable(getattr(redirected, name)) for name in OTHERS.values())
 
 
 def test_a_module_that_has_changed_is_left_alone_and_that_is_said(tmp_path):
     notes: list[str] = []
     process = SimpleNamespace(note=notes.append, settings={"folder": str(tmp_path)})
     name = "keras.src.callbacks.csv_logger"
-    Writing(process).hook(ModuleType(name), WRITING[name])
+    Writing(process).hook(ModuleType(name))
     assert "csv_logger writes could not be redirected" in notes[0]
 
 
@@ -95,7 +93,7 @@ def test_a_path_is_redirected_by_its_place_and_by_its_name(tmp_path, user):
     process = SimpleNamespace(note=print, settings={"folder": str(tmp_path / "run")})
     module = ModuleType("tensorflow.python.profiler.profiler_v2")
     module.start = lambda logdir, options=None: logdir
-    Writing(process).hook(module, WRITING[module.__name__])
+    Writing(process).hook(module)
     assert module.start(str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start(logdir=str(user)).startswith(str(tmp_path / "run/scratch"))
     assert module.start("") == ""

@@ -30,13 +30,6 @@ def test_another_workers_devices_are_not_waited_for(monkeypatch):
     assert visited == [one.name for one in own]
 
 
-def test_without_a_gpu_there_is_nothing_to_wait_for(monkeypatch):
-    from tensorflow.python.ops import gen_sync_ops
-
-    monkeypatch.setattr(gen_sync_ops, "SyncDevice", lambda: pytest.fail("nothing is queued"))
-    tf_clock.TensorFlowClock(time.monotonic).wait()
-
-
 @pytest.mark.parametrize("shape", [dict, tuple])
 def test_a_zip_is_the_users_own_dataset(shape):
     from trainperf.child.tensorflow.batches import undistributed
@@ -45,11 +38,3 @@ def test_a_zip_is_the_users_own_dataset(shape):
     both = {"x": one, "y": one} if shape is dict else (one, one)
     zipped = tf.data.Dataset.zip(both)
     assert undistributed(zipped) is zipped
-
-
-def test_before_tensorflow_has_set_up_its_devices_none_is_asked_for(monkeypatch):
-    from tensorflow.python.eager import context
-
-    monkeypatch.setattr(context.context(), "_initialized", False)
-    monkeypatch.setattr(context.context(), "list_logical_devices", lambda kind: pytest.fail(kind))
-    assert not tf_clock.TensorFlowClock(time.monotonic).asynchronous

@@ -57,12 +57,6 @@ def test_no_more_than_a_few_buffers_are_there_at_a_time():
     assert gone == ["beside it"] * hooks.MOST_GOING + ["in the loop"]
 
 
-def test_the_interpreter_which_ends_is_asked_for_no_thread(monkeypatch):
-    """From Python 3.12 on it refuses, and would print so."""
-    monkeypatch.setattr("sys.is_finalizing", lambda: True)
-    assert dropped(leg=True, many=1)[0] == ["in the loop"]
-
-
 def elements():
     return tf.data.Dataset.range(600)
 

@@ -30,11 +30,6 @@ def test_the_optimizer_of_a_compile_that_nothing_uses_is_not_the_one_that_trains
     assert (found["optimizer"], found["jit"], found["compile_where"]) == ("Adam", None, None)
 
 
-def test_of_several_optimizers_none_is_named_for_a_model_that_has_none_of_them(model):
-    found = described(model, keras.optimizers.Adam(), keras.optimizers.SGD())
-    assert found["optimizer"] == ""
-
-
 def test_a_compiled_model_that_trains_has_its_own(model):
     for used in ((model.optimizer,), (model.optimizer, keras.optimizers.Adam()), ()):
         found = described(model, *used)

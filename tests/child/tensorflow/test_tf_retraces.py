@@ -1,12 +1,10 @@
 """Changes between two calls of a compiled function: told by frames, without TensorFlow."""
 
 import textwrap
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from trainperf.child.tensorflow import hooks, retraces
+from trainperf.child.tensorflow import retraces
 from trainperf.child.tensorflow.retraces import Retraces
 
 
@@ -72,15 +70,3 @@ def test_a_call_that_the_users_source_did_not_make_is_not_told(monkeypatch):
     namespace = {"step": called}
     exec(compile(by_library, "<string>", "exec"), namespace)
     assert namespace["said"] == [None, None]
-
-
-def test_a_function_may_have_parameters_of_any_name() -> None:
-    class Function:
-        def __call__(self, *args: object, **kwargs: object) -> object:
-            return args, kwargs
-
-    process = SimpleNamespace(off=False, failed=None)
-    loops: Any = SimpleNamespace(process=process, depth=1)
-    hooks.watch_functions(loops, SimpleNamespace(Function=Function))
-    given = {"function": 1, "original": 2, "loops": 3}
-    assert Function()(0, **given) == ((0,), given)

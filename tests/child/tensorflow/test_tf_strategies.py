@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 from kit.child import FakeProcess
-from trainperf.child.tensorflow.exchange import Exchange
 from trainperf.child.tensorflow.strategies import Strategies, watch_mirrored
 
 
@@ -18,7 +17,8 @@ def built_with(settings, *arguments, **keywords):
     class Extended:
         def _call_for_each_replica(self): ...
 
-    made = Strategies(process, Exchange(SimpleNamespace(process=process, driver=None)))
+    made = Strategies(process)
+    made.exchange.watch = lambda extended: None
     module = SimpleNamespace(MirroredStrategy=Strategy, MirroredExtended=Extended)
     watch_mirrored(SimpleNamespace(strategies=made), module)
     Strategy(*arguments, **keywords)

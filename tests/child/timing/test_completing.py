@@ -71,13 +71,6 @@ def test_a_measurement_that_fails_is_missing_and_the_next_is_taken(driver: Any) 
     assert not driver.off
 
 
-def test_a_description_that_fails_leaves_an_empty_one(driver: Any) -> None:
-    driver.known.clear()
-    completing.describe(driver)
-    assert driver.record.of("facts") == [{"e": "facts"}]
-    assert driver.failures == ["describing the loop: KeyError('batch')"]
-
-
 @pytest.mark.parametrize("in_step", [False, True])
 def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step_each_by_its_name(
     driver: Any, in_step: bool
@@ -88,12 +81,3 @@ def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step_each_by_its_na
     names = [name for name, _ in completing.extras(driver)]
     assert names == (["probes", "facts"] if in_step else ["facts"])
     assert set(missing(driver)) == (set() if in_step else set(driver.names))
-
-
-def test_a_loop_that_ended_early_is_described_by_its_facts_only(driver: Any) -> None:
-    taken: list[float] = []
-    driver.extras = [("stages", driver.spoilt), ("facts", taken.append)]
-    completing.describe_early(driver)
-    assert driver.record.of("early") == [{"e": "early", "batch": 8}]
-    assert taken
-    assert driver.failures == []

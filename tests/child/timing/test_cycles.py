@@ -20,7 +20,6 @@ class Fake:
 
     def __init__(self, step_s: float = 1.0) -> None:
         self.process: Any = Watcher()
-        self.process.temporary = SimpleNamespace(record=lambda: None)
         self.process.settings["cycle_s"] = 30.0
         self.clock = self.process.clock
         self.record = self.process.record

@@ -8,7 +8,6 @@ import pytest
 
 from trainperf.child.timing import losses
 from trainperf.child.timing.losses import (
-    json_number,
     path_to_loss,
 )
 
@@ -22,11 +21,6 @@ def test_the_loss_is_found_by_its_name_before_others_that_come_first() -> None:
     assert path_to_loss({"accuracy": 0.9, "g_loss": 0.5}) == ("g_loss",)
     assert path_to_loss({"a_loss": 0.9, "loss": 0.5}) == ("loss",)
     assert path_to_loss((1, [{"mae": 0.5}])) == (1, 0, "mae")
-
-
-def test_nine_digits_are_written_and_what_json_has_not_as_text() -> None:
-    assert json_number(1 / 3) == 0.333333333
-    assert [json_number(float(name)) for name in ("nan", "inf", "-inf")] == ["nan", "inf", "-inf"]
 
 
 @pytest.fixture

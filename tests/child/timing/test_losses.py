@@ -9,7 +9,7 @@ import pytest
 
 from kit.child import FakeProcess
 from kit.exchange import soon
-from trainperf.child.timing.losses import ALWAYS, MOST, Losses
+from trainperf.child.timing.losses import MOST, Losses
 
 
 def a_leg(warm_up_steps: int = 0) -> FakeProcess:
@@ -70,17 +70,13 @@ def test_a_result_that_changes_its_form_is_looked_at_anew(losses, process):
     assert written(losses, process) == {1: 0.5, 3: 0.125}
 
 
-def test_memory_is_bounded_and_what_is_left_is_common_to_all_legs(losses, process):
+def test_the_first_losses_after_a_pause_are_kept(losses, process):
     for update in range(1, 5001):
-        losses.keep(update, float(update))
+        losses.returned(STEP, float(update))
     kept = written(losses, process)
-    assert len(kept) <= MOST
-    assert set(range(1, ALWAYS + 1)) <= set(kept)
-    stride = 16
-    assert set(range(stride, 5001, stride)) <= set(kept)
-    assert kept[4096] == 4096.0
-    losses.keep(5001, 1.0)
-    assert written(losses, process) == {5001: 1.0}, "after a pause all are kept again"
+    assert kept == {update: float(update) for update in range(1, MOST + 1)}
+    losses.returned(STEP, 1.0)
+    assert written(losses, process) == {5001: 1.0}
 
 
 def test_a_loss_that_cannot_be_read_ends_nothing(losses: Losses, process: FakeProcess) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from trainperf.child.timing.loop import LOCAL, PROFILE
+from trainperf.child.timing.loop import PROFILE
 from trainperf.child.timing.phases import Phases
 
 
@@ -74,17 +74,6 @@ class Fake(Watcher):
     def profile_ends(self) -> None:
         if self._fault:
             raise ValueError(self._fault)
-
-
-def test_an_exchange_that_was_switched_off_in_part_is_on_again() -> None:
-    driver: Any = Fake(LOCAL, "real")
-    phases = Phases(driver)
-    phases.exchange = Exchange("half way")
-    phases.next()
-    assert not phases.exchange.is_off
-    assert driver.plan.given_up == [LOCAL]
-    [missing] = driver.record.of("missing")
-    assert missing["reason"] == "RuntimeError: half way"
 
 
 @pytest.mark.parametrize("fault", ["", "no such hook"])

@@ -25,11 +25,11 @@ def found(*callbacks: CallbackCost) -> Finding:
 @pytest.mark.parametrize(
     "callback",
     [
-        CallbackCost("ProgbarLogger", 50e-6, 30, builtin=True),
-        CallbackCost("ModelCheckpoint", IDLE, 30, builtin=True, arguments={"save_freq": "epoch"}),
-        CallbackCost("TensorBoard", IDLE, 30, builtin=True, arguments={"update_freq": "epoch"}),
-        CallbackCost("LambdaCallback", IDLE, 30, builtin=True),
-        CallbackCost("EpochReport", IDLE, 30, where=SITE),
+        CallbackCost("ProgbarLogger", 50e-6, builtin=True),
+        CallbackCost("ModelCheckpoint", IDLE, builtin=True, arguments={"save_freq": "epoch"}),
+        CallbackCost("TensorBoard", IDLE, builtin=True, arguments={"update_freq": "epoch"}),
+        CallbackCost("LambdaCallback", IDLE, builtin=True),
+        CallbackCost("EpochReport", IDLE, where=SITE),
     ],
     ids=lambda one: one.name,
 )
@@ -42,11 +42,11 @@ def test_callbacks_that_act_on_epochs_leave_it_exact(callback: CallbackCost) -> 
 @pytest.mark.parametrize(
     "callback",
     [
-        CallbackCost("ModelCheckpoint", IDLE, 30, builtin=True, arguments={"save_freq": 100}),
-        CallbackCost("TensorBoard", IDLE, 30, builtin=True, arguments={"update_freq": 1}),
-        CallbackCost("LambdaCallback", 20e-6, 30, builtin=True),
-        CallbackCost("Schedule", IDLE, 30, methods={"on_train_batch_begin": SITE}),
-        CallbackCost("LossLog", 20e-6, 30, where=SITE),
+        CallbackCost("ModelCheckpoint", IDLE, builtin=True, arguments={"save_freq": 100}),
+        CallbackCost("TensorBoard", IDLE, builtin=True, arguments={"update_freq": 1}),
+        CallbackCost("LambdaCallback", 20e-6, builtin=True),
+        CallbackCost("Schedule", IDLE, methods={"on_train_batch_begin": SITE}),
+        CallbackCost("LossLog", 20e-6, where=SITE),
     ],
     ids=lambda one: one.name,
 )

@@ -25,7 +25,6 @@ def _start() -> None:
             sys.modules.setdefault("sitecustomize", ours)
     if not os.environ.get("TRAINPERF_RUN"):
         return
-    taken = _taken()
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -37,12 +36,34 @@ def _start() -> None:
     )
     if spec is None or spec.loader is None:
         raise ImportError(f"{package} cannot be loaded")
-    child = module_from_spec(spec)
-    sys.modules["_trainperf_child"] = child
-    spec.loader.exec_module(child)
+    taken, path = _taken(), sys.path[:]
     if taken:
-        import_module("_trainperf_child.standard").Standard(taken).install()
-    import_module("_trainperf_child.start").start(os.environ["TRAINPERF_RUN"])
+        home = os.path.dirname(os.__file__)
+        sys.path[:] = [entry for entry in path if entry.startswith(home) or entry[-4:] == ".zip"]
+    try:
+        child = module_from_spec(spec)
+        sys.modules["_trainperf_child"] = child
+        spec.loader.exec_module(child)
+        import_module("_trainperf_child.start").start(os.environ["TRAINPERF_RUN"])
+        if taken:
+            _import_all(package)
+    finally:
+        sys.path[:] = path
+        for name in list(sys.modules):
+            if name.partition(".")[0] in taken:
+                del sys.modules[name]
+
+
+def _import_all(package: str) -> None:
+    """Import our modules now: they mean the standard library's, which a folder then takes over."""
+    from importlib import import_module
+
+    for folder, _, files in os.walk(package):
+        if folder != os.path.join(package, "bootstrap"):
+            below = os.path.relpath(folder, os.path.dirname(package)).split(os.sep)[1:]
+            for file in files:
+                if file.endswith(".py"):
+                    import_module(".".join(["_trainperf_child", *below, file[:-3]]))
 
 
 def _taken() -> "frozenset[str]":

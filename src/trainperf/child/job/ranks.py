@@ -138,7 +138,7 @@ class Agreement:
         if missing and time.monotonic() - self._asked_at < self.ANSWER_S:
             return None
         self.silent = tuple(missing)
-        return max([step, *(int(one) for one in answers.values() if one)]) + self.AHEAD
+        return max([step, *(int(answer) for answer in answers.values() if answer)]) + self.AHEAD
 
     def publish(self, schedule: dict[str, Any]) -> None:
         """Rank 0: say what comes, and from which step on."""
@@ -231,7 +231,7 @@ def _announced() -> dict[str, Any] | None:
             if not step.isdigit() or int(step) >= NO_TASK:
                 continue
             values[1] = environ.get("SLURM_STEP_NUM_TASKS") or values[1]
-        rank, size, local = (int(one) if one.lstrip("-").isdigit() else None for one in values)
+        rank, size, local = (int(text) if text.lstrip("-").isdigit() else None for text in values)
         if rank is None or size is None or size < 2:
             continue
         return {"rank": rank, "world_size": size, "local_rank": local, "launcher": launcher}

@@ -61,7 +61,6 @@ def watch_calls_of(loops: Any, owner: Any, instead: InsteadOf | None = None) -> 
         if driver is not None and driver.cycles is not None:
             driver.cycles.fit_begins()
         loops.fit_call = (frames.here(), args[1:], kwargs)
-        loops.fit_begins()
         result = original(*args, **kwargs)
         driver = loops.training.driver
         if driver is not None and driver.cycles is not None:

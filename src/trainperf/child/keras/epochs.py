@@ -72,9 +72,7 @@ class Epochs:
         if updates == 1:
             return 1, begins
         batches = epoch.data_adapter.num_batches
-        if batches is None:
-            return None, begins
-        return updates - max(0, epoch._steps_seen - batches), begins
+        return None if batches is None else updates - max(0, epoch._steps_seen - batches), begins
 
     def steps(self) -> int | None:
         """Steps of an epoch, if Keras knows."""

@@ -70,10 +70,7 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     def made(model: Any, *args: Any, **kwargs: Any) -> None:
         drive_train_function(loops, model, epochs)
 
-    def built(model: Any, *args: Any, **kwargs: Any) -> None:
-        loops.strategies.model(model)
-
-    before(loops.process, trainer, "__init__", "a model", built)
+    before(loops.process, trainer, "__init__", "a model", loops.strategies.model)
     after(loops.process, trainer, "make_train_function", "a train function", made)
     watch_train_on_batch(loops, trainer)
     watch_calls_of(loops, trainer, of_predict)
@@ -168,8 +165,8 @@ class OnBatch:
     def __init__(self, model: Any, x: Any) -> None:
         self._model = model
         self._x = x
-        generators = [one for layer in model._flatten_layers() for one in layer._seed_generators]
-        self._states = [(one.state, one.state.numpy().copy()) for one in generators]
+        generators = [made for layer in model._flatten_layers() for made in layer._seed_generators]
+        self._states = [(made.state, made.state.numpy().copy()) for made in generators]
 
     def __call__(self) -> Any:
         return self._model.predict_on_batch(self._x)
@@ -198,7 +195,7 @@ class OnBatch:
 
 def on_batch(model: Any, x: Any) -> OnBatch | None:
     """Return it where it changes nothing: without state, chance or code of the user's."""
-    still = not any(getattr(one, "stateful", False) for one in model._flatten_layers())
+    still = not any(getattr(layer, "stateful", False) for layer in model._flatten_layers())
     return OnBatch(model, x) if still and _is_keras(model) else None
 
 

@@ -73,13 +73,10 @@ class _Epochs(Epochs):
         return handler is self._current and getattr(driver, "epochs", None) is self
 
     def call(self) -> tuple[int | None, bool]:
-        """The steps of the last call of the train function; see `epochs.Epochs.call`."""
         begins, self._means_begin = self._means_begin, False
-        handler = self._current
-        updates: int = getattr(handler, "step_increment", 0) + 1
-        if updates > 1 and handler._adapter.get_size() is None:
-            return None, begins
-        return updates, begins
+        updates: int = getattr(self._current, "step_increment", 0) + 1
+        unknown = updates > 1 and self._current._adapter.get_size() is None
+        return None if unknown else updates, begins
 
     def steps(self) -> int | None:
         return self._current.inferred_steps if self._current is not None else None

@@ -36,8 +36,12 @@ def is_users(filename: str) -> bool:
     path = os.path.realpath(filename)
     if path.startswith(_LIBRARIES):
         return False
-    folders = (os.path.realpath(one) for one in sys.path[1:] if one)  # the first is the script's
-    return not any(path.startswith(one + os.sep) and _holds_packages(one) for one in folders)
+    folders = (
+        os.path.realpath(entry) for entry in sys.path[1:] if entry
+    )  # the first is the script's
+    return not any(
+        path.startswith(folder + os.sep) and _holds_packages(folder) for folder in folders
+    )
 
 
 @lru_cache(maxsize=256)
@@ -72,6 +76,15 @@ def users_frame(skip_self: object = None) -> tuple[FrameType | None, str]:
             called = code.co_name
         frame = frame.f_back
     return None, called
+
+
+def users_frames() -> Iterator[FrameType]:
+    """The frames of the user's that are under way, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
 
 
 def first_argument(frame: FrameType) -> object:

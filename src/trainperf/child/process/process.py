@@ -95,7 +95,6 @@ class Process:
         It waits rather than exits so that nothing that stands after the training
         script in a launcher's script is run.
         """
-        self.temporary.record()
         self.record.flush()
         self.before_finish()
         if self.settings.get("leg") is None:  # the interpreter's end is made of full collections
@@ -135,7 +134,6 @@ class Process:
             time.sleep(1.0)
             if turn % LOOK_TURNS == 0 and self.settings.get("leg") is None:
                 self._whereabouts.look()
-            self.temporary.record()
             self.record.flush()
             if visible and not _exists(parent):
                 os._exit(1)
@@ -242,9 +240,6 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 # Files that a process removes itself, and cannot where it is stopped: trainperf does then.
 
-TEMPORARY = "__autograph_generated_file"
-"""Begins the names of modules that AutoGraph keeps in temporary files until exit."""
-
 MAKERS = ("mkdtemp", "_mkstemp_inner")
 """Functions of `tempfile` that return a path, or a descriptor and a path."""
 MOST = 1000
@@ -252,66 +247,29 @@ MOST = 1000
 
 
 class Temporary:
-    """Records temporary files and folders of this process as they come."""
+    """Records temporary files and folders as this process makes them: to be stopped in a save is
+    usual."""
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
-        self._modules: set[str] = set()
-        self._folders: list[str] = []
         self._made = 0
 
     def hook(self, tempfile: ModuleType, seconds: float) -> None:
-        """Name at once what is made in the temporary folder: to be stopped in a save is usual.
-
-        What a script puts elsewhere is its own.
-        """
         for name in MAKERS:
-            setattr(tempfile, name, self._named(getattr(tempfile, name), tempfile))
+            setattr(tempfile, name, self._naming(getattr(tempfile, name), tempfile))
 
-    def _named(self, maker: Callable[..., Any], tempfile: Any) -> Callable[..., Any]:
+    def _naming(self, maker: Callable[..., Any], tempfile: Any) -> Callable[..., Any]:
+        """The same maker; what a script puts elsewhere is its own, but a `TemporaryDirectory`."""
+
         @functools.wraps(maker)
         def made(*args: Any, **kwargs: Any) -> Any:
             result = maker(*args, **kwargs)
             name = os.fsdecode(result[1] if isinstance(result, tuple) else result)
-            if self._made < MOST and os.path.dirname(name) == tempfile.gettempdir():
+            goes = sys._getframe(1).f_code is tempfile.TemporaryDirectory.__init__.__code__
+            if self._made < MOST and (goes or os.path.dirname(name) == tempfile.gettempdir()):
                 self._made += 1
                 self._record.write("made", name=name)
                 self._record.flush()
             return result
 
         return made
-
-    def record(self) -> None:
-        """Name those that are new; cheap where there are none."""
-        new = [
-            name
-            for name in list(sys.modules)
-            if name.startswith(TEMPORARY) and name not in self._modules
-        ]
-        files = [getattr(sys.modules.get(name), "__file__", None) for name in new]
-        self._modules.update(new)
-        if files:
-            self._record.write("temporary", files=[file for file in files if file])
-        folders = _folders()
-        if folders != self._folders:
-            self._folders = folders
-            self._record.write("folders", names=folders)
-            self._record.flush()
-
-
-def _folders() -> list[str]:
-    """The folders that Python would remove at exit: `TemporaryDirectory`, multiprocessing's."""
-    tempfile = sys.modules.get("tempfile")
-    if tempfile is None:
-        return []
-    import weakref
-
-    process = sys.modules.get("multiprocessing.process")
-    config = getattr(process.current_process(), "_config", {}) if process else {}
-    cleanup = tempfile.TemporaryDirectory._cleanup.__func__
-    found = [
-        info.args[0]
-        for info in dict(getattr(weakref.finalize, "_registry", {})).values()
-        if getattr(info.func, "__func__", None) is cleanup and info.args
-    ]
-    return sorted(found + ([config["tempdir"]] if config.get("tempdir") else []))

@@ -8,6 +8,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from types import FrameType
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from typing import Any, TypeAlias
 from . import frames
 
 Loop: TypeAlias = ast.For | ast.While
+LOOPS = (ast.For, ast.While)
 
 PROGRESS_BARS = ("tqdm", "track")
 COUNT = ("enumerate", "range", "trange")
@@ -25,13 +27,6 @@ PLAIN = (list, tuple, range, dict, str, bytes, set, frozenset)
 """Types whose length is there to be read, without running anything of the script's."""
 
 LEAVES = (ast.Break, ast.Return)
-OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-}
 
 UNKNOWN = Exception
 """Failures of an expression that cannot be worked out: its attributes may be properties of the
@@ -47,12 +42,9 @@ def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
     is the training's own, which iterates the data: it is left out.
     """
     first = None
-    for loop, frame in _holding():
-        if own:
-            own = False
-            continue
+    for loop, frame in list(_holding())[int(own) :]:
         first = first or frames.definition(frame.f_code) | {"line": loop.lineno}
-        if isinstance(loop, ast.For) and _turns_left(loop, frame)[1]:
+        if isinstance(loop, ast.For) and _Turns(loop, frame).rest:
             return first, True
     return first, False
 
@@ -64,11 +56,11 @@ def left() -> int | None:
     """
     total, each = 0, 1
     for loop, frame in _holding():
-        turns, rest = _turns_left(loop, frame)
-        if rest is None:
+        turns = _Turns(loop, frame)
+        if turns.rest is None:
             return None
-        total = total + rest * each if each else max(total, rest)
-        each *= turns or 0  # a counter that the loop does not begin anew counts on
+        total = total + turns.rest * each if each else max(total, turns.rest)
+        each *= turns.of_each or 0  # a counter that the loop does not begin anew counts on
     return total
 
 
@@ -78,7 +70,7 @@ def asked_directly() -> bool:
     while frame is not None and frames.is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     users = frame is not None and frames.is_users(frame.f_code.co_filename)
-    return users and bool(nodes_around(frame, (ast.For, ast.While)))
+    return users and bool(nodes_around(frame, LOOPS))
 
 
 def every() -> int | None:
@@ -90,10 +82,7 @@ def every() -> int | None:
     for branch, frame in _holding((ast.If,)):
         for node in ast.walk(branch.test):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-                try:
-                    return _value(node.right, _names(frame))
-                except UNKNOWN:
-                    return None
+                return _known(node.right, _names(frame))
     return None
 
 
@@ -107,19 +96,14 @@ def around() -> list[dict[str, Any]]:
     """
     found = []
     sometimes = False
-    for loop, frame in _holding((ast.For, ast.While, ast.If)):
-        if isinstance(loop, ast.If):
-            sometimes = True
-            continue
-        names = _names(frame)
-        text = frames.lines_of(os.path.abspath(frame.f_code.co_filename))[loop.lineno - 1]
-        described = frames.definition(frame.f_code) | {"line": loop.lineno, "text": text.strip()}
-        turns = _turns(loop, names) if isinstance(loop, ast.For) else None
-        left, each = _until(loop, names)
-        found.append(
-            described | {"turns": turns, "left": left, "each": each, "sometimes": sometimes}
-        )
-        sometimes = False
+    for loop, frame in _holding((*LOOPS, ast.If)):
+        if not isinstance(loop, ast.If):
+            turns = _Turns(loop, frame)
+            text = frames.lines_of(os.path.abspath(frame.f_code.co_filename))[loop.lineno - 1]
+            described = {"line": loop.lineno, "text": text.strip(), "sometimes": sometimes}
+            counted = {"turns": turns.whole, "left": turns.left, "each": turns.each}
+            found.append(frames.definition(frame.f_code) | described | counted)
+        sometimes = isinstance(loop, ast.If)
     return found
 
 
@@ -129,24 +113,14 @@ def counter() -> int | None:
     None where that is no `for` over a `range` or an `enumerate` whose counter is at hand.
     """
     loop, frame = next(_holding(), (None, None))
-    if not isinstance(loop, ast.For) or frame is None:
-        return None
-    try:
-        return _index(loop, _names(frame))
-    except UNKNOWN:
-        return None
+    return None if loop is None or frame is None else _Turns(loop, frame).index
 
 
-def _holding(
-    kinds: tuple[type[ast.stmt], ...] = (ast.For, ast.While),
-) -> Iterator[tuple[Any, FrameType]]:
+def _holding(kinds: tuple[type[ast.stmt], ...] = LOOPS) -> Iterator[tuple[Any, FrameType]]:
     """The statements of these kinds that hold the current lines of the user's, innermost first."""
-    frame, _ = frames.users_frame()
-    while frame is not None:
-        if frames.is_users(frame.f_code.co_filename):
-            for node in nodes_around(frame, kinds):
-                yield node, frame
-        frame = frame.f_back
+    for frame in frames.users_frames():
+        for node in nodes_around(frame, kinds):
+            yield node, frame
 
 
 def nodes_around(frame: Any, kinds: Any) -> list[Any]:
@@ -173,90 +147,91 @@ def nodes_of(path: str) -> tuple[Any, ...]:
     return tuple(node for node in ast.walk(tree) if hasattr(node, "lineno"))
 
 
-def _names(frame: FrameType) -> dict[str, Any]:
-    return {**frame.f_globals, **frame.f_locals}
-
-
 # ------------------------------------------------------------------ how often a loop turns
+
+
+class _Turns:
+    """The turns of one loop around the line that a frame is at; each is None where not known.
+
+    `whole` are those that a `for` makes if nothing leaves it, `index` is the one under way, `left`
+    are those until a counter that goes on ends it, and at `each` it is left each time by the
+    counter that it hands out itself.
+    """
+
+    def __init__(self, loop: Loop, frame: FrameType) -> None:
+        self._loop = loop
+        self._names = _names(frame)
+        self.whole: int | None = None
+        self.index: int | None = None
+        own = ""
+        if isinstance(loop, ast.For):
+            counted = _within(loop.iter, PROGRESS_BARS)
+            first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+            if isinstance(first, ast.Name) and _called(counted) in COUNT:
+                own = first.id
+                self.index = self._index(counted, own)
+            with suppress(UNKNOWN):
+                self.whole = _length(_within(loop.iter, HANDS_ON), self._names)
+        left, each = list[int](), list[int]()
+        if isinstance(loop, ast.While):
+            left += self._distances(loop.test, False)
+        for node in loop.body:
+            if isinstance(node, ast.If) and isinstance(node.body[-1], LEAVES):
+                if own and any(getattr(name, "id", "") == own for name in ast.walk(node.test)):
+                    each += self._limits(node.test, own)
+                else:
+                    left += self._distances(node.test, True)
+        self.left, self.each = min(left, default=None), min(each, default=None)
+
+    @property
+    def of_each(self) -> int | None:
+        """How many it makes each time that it is begun; None as well for a `while`."""
+        ends = [end for end in (self.whole, self.each) if end is not None]
+        return min(ends, default=None)
+
+    @property
+    def rest(self) -> int | None:
+        """How many it makes from now on."""
+        if isinstance(self._loop, ast.While):
+            return self.left
+        if self.index is None or self.of_each is None:
+            return None
+        return max(0, self.of_each - self.index - 1)
+
+    def _index(self, counted: Any, name: str) -> int | None:
+        try:
+            count = int(self._names[name])
+            turns = _range(counted, self._names)
+            return count if turns is None else turns.index(count)
+        except UNKNOWN:
+            return None
+
+    def _distances(self, test: ast.expr, ends: bool) -> list[int]:
+        """The turns until each counter of a test that grows within the loop meets its limit."""
+        found = []
+        for counter, limit in _compared(test, ends):
+            at, to = _known(counter, self._names), _known(limit, self._names)
+            grows = _growth(counter, self._loop)
+            if at is not None and to is not None and grows and to >= at:  # passed has not ended it
+                found.append(math.ceil((to - at) / grows))
+        return found
+
+    def _limits(self, test: ast.expr, own: str) -> list[int]:
+        """The numbers at which a test of the loop's own counter leaves it."""
+        limits = (
+            _known(limit, self._names)
+            for counter, limit in _compared(test, True)
+            if getattr(counter, "id", "") == own
+        )
+        return [max(1, limit) for limit in limits if limit is not None]
 
 
 def _within(node: ast.expr, through: tuple[str, ...]) -> Any:
     """The expression that calls of these names were given first, however deep."""
     found: Any = node
-    while isinstance(found, ast.Call) and _called(found) in through and found.args:
+    while _called(found) in through and found.args:
         found = found.args[0]
     return found
-
-
-def _range(call: Any, names: dict[str, Any]) -> range | None:
-    """The `range`, or tqdm's `trange`, that an expression makes; None if it makes another thing."""
-    if not isinstance(call, ast.Call) or _called(call) not in ("range", "trange"):
-        return None
-    return range(*(_value(argument, names) for argument in call.args))
-
-
-def _turns(loop: ast.For, names: dict[str, Any]) -> int | None:
-    """How often a `for` turns if nothing leaves it."""
-    iterated = _within(loop.iter, HANDS_ON)
-    try:
-        turns = _range(iterated, names)
-        return len(turns) if turns is not None else _length(iterated, names)
-    except UNKNOWN:
-        return None
-
-
-def _turns_left(loop: Loop, frame: FrameType) -> tuple[int | None, int | None]:
-    """How often a loop turns each time, and from now on; each None where it is not known."""
-    names = _names(frame)
-    far, most = _until(loop, names)
-    if isinstance(loop, ast.While):
-        return None, far
-    turns = _turns(loop, names)
-    try:
-        index = _index(loop, names)
-    except UNKNOWN:
-        return turns, None
-    ends = [one for one in (turns, most) if one is not None]
-    if not ends:
-        return None, None
-    return min(ends), max(0, min(ends) - index - 1)
-
-
-def _index(loop: ast.For, names: dict[str, Any]) -> int:
-    """The number of the turn a `for` is in; raises where its counter is not at hand."""
-    count = int(names[min(_handed_out(loop))])
-    turns = _range(_within(loop.iter, PROGRESS_BARS), names)
-    return count if turns is None else turns.index(count)
-
-
-def _until(loop: Loop, names: dict[str, Any]) -> tuple[int | None, int | None]:
-    """The turns that a loop has left by its counters, and at how many it is left each time.
-
-    A counter that the loop itself hands out begins anew with the loop; others count on.
-    """
-    own = _handed_out(loop)
-    left: list[int] = []
-    each: list[int] = []
-    if isinstance(loop, ast.While):
-        left += _distances(loop.test, names, loop, False)
-    for node in loop.body:
-        if isinstance(node, ast.If) and isinstance(node.body[-1], LEAVES):
-            counters = {one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)}
-            if counters & own:
-                each += _limits(node.test, names, own)
-            else:
-                left += _distances(node.test, names, loop, True)
-    return min(left, default=None), min(each, default=None)
-
-
-def _handed_out(loop: Loop) -> set[str]:
-    """The name of the counter that a loop hands out, from nought on; empty if it has none."""
-    if not isinstance(loop, ast.For):
-        return set()
-    call = _within(loop.iter, PROGRESS_BARS)
-    first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
-    counts = isinstance(call, ast.Call) and _called(call) in COUNT
-    return {first.id} if counts and isinstance(first, ast.Name) else set()
 
 
 def _compared(test: ast.expr, ends: bool) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -264,27 +239,12 @@ def _compared(test: ast.expr, ends: bool) -> Iterator[tuple[ast.expr, ast.expr]]
     for node in ast.walk(test):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
-        low: tuple[ast.expr, ast.expr] = (node.left, node.comparators[0])
-        if isinstance(node.ops[0], (ast.GtE, ast.Gt)):
-            yield low if ends else (low[1], low[0])
-        elif isinstance(node.ops[0], (ast.Lt, ast.LtE)):
-            yield (low[1], low[0]) if ends else low
+        sides = node.left, node.comparators[0]
+        more = isinstance(node.ops[0], (ast.GtE, ast.Gt))
+        if more or isinstance(node.ops[0], (ast.Lt, ast.LtE)):
+            yield sides if more == ends else (sides[1], sides[0])
         elif isinstance(node.ops[0], ast.Eq) and ends:
-            yield low
-
-
-def _distances(test: ast.expr, names: dict[str, Any], loop: Loop, ends: bool) -> list[int]:
-    """The turns until each counter of a test that grows within the loop meets its limit."""
-    found = []
-    for counter, limit in _compared(test, ends):
-        grows = _growth(counter, loop)
-        try:
-            far = _value(limit, names) - _value(counter, names)
-            if grows is not None and far >= 0:  # what was passed has not ended it
-                found.append(math.ceil(far / grows))
-        except UNKNOWN:
-            continue
-    return found
+            yield sides
 
 
 def _growth(counter: ast.expr, loop: Loop) -> int | None:
@@ -294,78 +254,82 @@ def _growth(counter: ast.expr, loop: Loop) -> int | None:
     """
     name = ast.unparse(counter)
     for node in ast.walk(loop):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "append"
-            and name == f"len({ast.unparse(node.func.value)})"
-        ):
+        if _called(node) == "append" and name == f"len({ast.unparse(node.func.value)})":  # type: ignore[attr-defined]
             return 1
-        by: Any = None
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-            by = node.value if ast.unparse(node.target) == name else None
-        if isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value > 0:
-            return by.value
+            by = getattr(node.value, "value", None)
+            if ast.unparse(node.target) == name and isinstance(by, int) and by > 0:
+                return by
     return None
-
-
-def _limits(test: ast.expr, names: dict[str, Any], own: set[str]) -> list[int]:
-    """The numbers at which a loop is left whose own counter a test compares."""
-    found = []
-    for counter, limit in _compared(test, True):
-        try:
-            if isinstance(counter, ast.Name) and counter.id in own:
-                found.append(max(1, _value(limit, names)))
-        except UNKNOWN:
-            continue
-    return found
 
 
 # ------------------------------------------------------------------ plain expressions
 
-
-def _called(call: ast.Call) -> str:
-    return str(getattr(call.func, "id", "") or getattr(call.func, "attr", ""))
-
-
-def _object(node: ast.expr, names: dict[str, Any]) -> Any:
-    """The object that a name, or an attribute of one, stands for."""
-    if isinstance(node, ast.Name):
-        return names[node.id]
-    if isinstance(node, ast.Attribute):
-        return getattr(_object(node.value, names), node.attr)
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return _object(node.value, names)[node.slice.value]
-    raise TypeError("not a plain expression")
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+}
 
 
-def _length(node: ast.expr, names: dict[str, Any]) -> int:
+def _names(frame: FrameType) -> dict[str, Any]:
+    return {**frame.f_globals, **frame.f_locals}
+
+
+def _called(node: Any) -> str:
+    """The last name of what is called; "" of all that is no call."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return str(getattr(function, "id", "") or getattr(function, "attr", ""))
+
+
+def _known(node: ast.expr, names: dict[str, Any]) -> int | None:
+    """The integer that a plain expression stands for."""
+    try:
+        return int(_value(node, names))
+    except UNKNOWN:
+        return None
+
+
+def _range(call: Any, names: dict[str, Any]) -> range | None:
+    """The `range`, or tqdm's `trange`, that an expression makes; None if it makes another thing."""
+    if _called(call) not in ("range", "trange"):
+        return None
+    return range(*(int(_value(argument, names)) for argument in call.args))
+
+
+def _length(node: Any, names: dict[str, Any]) -> int:
     """The length of what an expression stands for, where reading it runs nothing."""
     if isinstance(node, (ast.List, ast.Tuple)):
         return len(node.elts)
-    found = _object(node, names)
-    if isinstance(found, PLAIN):
-        return len(found)
-    return int(found.shape[0])
+    found = _range(node, names)
+    found = _value(node, names) if found is None else found
+    return len(found) if isinstance(found, PLAIN) else int(found.shape[0])
 
 
-def _value(node: ast.expr, names: dict[str, Any]) -> int:
-    """The integer that a plain expression stands for: names, attributes, sums, lengths."""
+def _value(node: Any, names: dict[str, Any]) -> Any:
+    """What a plain expression stands for: names, attributes, items, sums, lengths; else raises."""
     if isinstance(node, ast.Constant):
-        return int(str(node.value))
+        return node.value
+    if isinstance(node, ast.Name):
+        return names[node.id]
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(node.value, names), node.attr)
+    if isinstance(node, ast.Subscript):
+        return _value(node.value, names)[node.slice.value]  # type: ignore[attr-defined]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_value(node.operand, names)
     if isinstance(node, ast.BinOp):
         return OPERATORS[type(node.op)](_value(node.left, names), _value(node.right, names))
-    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
-        if _called(node) == "len":
-            return _length(node.args[0], names)
-        if _called(node) == "int":
-            return _value(node.args[0], names)
-        if _called(node) == "size" and isinstance(node.func, ast.Attribute):
-            shape = _object(node.func.value, names).shape  # a tensor's
-            return int(shape[_value(node.args[0], names)])
-    return int(_object(node, names))
+    (argument,), name = node.args, _called(node)
+    if name == "len":
+        return _length(argument, names)
+    if name == "size":  # a tensor's
+        return _value(node.func.value, names).shape[_value(argument, names)]
+    if name == "int":
+        return int(_value(argument, names))
+    raise TypeError("not a plain expression")
 
 
 # ------------------------------------------------- what comes now and then beside the steps

@@ -6,11 +6,13 @@ and PIL alike. What C code opens raises none; `names` finds the names of such fi
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ..process.process import Attempt, Process
@@ -336,9 +338,11 @@ def _in_lists(loader: Any) -> Iterator[list[str]]:
     for value in list(vars(dataset).values()):
         if not isinstance(value, (list, tuple)):
             continue
-        firsts = [one[0] if isinstance(one, tuple) and one else one for one in value[:_MOST_NAMES]]
-        if all(isinstance(one, (str, os.PathLike)) for one in firsts):
-            yield [os.fspath(one) for one in firsts]
+        firsts = [
+            item[0] if isinstance(item, tuple) and item else item for item in value[:_MOST_NAMES]
+        ]
+        if all(isinstance(first, (str, os.PathLike)) for first in firsts):
+            yield [os.fspath(first) for first in firsts]
 
 
 def _files(names: list[str]) -> list[str]:
@@ -366,27 +370,17 @@ def _held_names(folder: str) -> list[str]:
     """Files that this process holds open for reading, or mapped: what it may read unseen."""
     found: dict[str, None] = {}
     until = time.monotonic() + _SIZES_S
-    try:
+    with suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
             if time.monotonic() > until:  # some hold ten thousands open
                 break
-            path = _open_to_read(name)
-            if path and _is_data(path, folder):
-                found[path] = None
+            with suppress(OSError):  # it has just been closed
+                path = os.readlink(f"/proc/self/fd/{name}")
+                to_read = not fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_WRONLY
+                if to_read and path.startswith("/") and _is_data(path, folder):
+                    found[path] = None
         found.update(dict.fromkeys(_mapped(folder)))
-    except OSError:
-        pass
     return [path for path in found if os.path.isfile(path)]
-
-
-def _open_to_read(name: str) -> str:
-    try:
-        path = os.readlink(f"/proc/self/fd/{name}")
-        with open(f"/proc/self/fdinfo/{name}", encoding="ascii") as file:
-            flags = next(int(row.split()[1], 8) for row in file if row.startswith("flags"))
-        return path if path.startswith("/") and not flags & os.O_WRONLY else ""
-    except (OSError, ValueError, StopIteration):
-        return ""
 
 
 def _mapped(folder: str) -> list[str]:

@@ -11,11 +11,7 @@ import errno
 import functools
 import os
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from types import ModuleType
 from typing import Any
-
-from ..process.process import Process
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 
@@ -39,7 +35,7 @@ class Scratch:
         self.folder = os.path.join(self._run, "scratch")
         self._note = note
         self._guarded = {path: device(path) for path in map(os.path.realpath, guarded)}
-        temporary = {os.path.realpath(one) for one in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
+        temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
         self._before = {path: frozenset(_names(path)) for path in temporary}
         self._removed: set[str] = set()
 
@@ -173,30 +169,6 @@ def _names(path: str) -> list[str]:
         return []
 
 
-class Writing:
-    """Redirects what modules write, to one scratch folder for all."""
-
-    def __init__(self, process: Process) -> None:
-        settings = process.settings
-        self._process = process
-        self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
-
-    def hook(self, module: ModuleType, by: str) -> None:
-        """Redirect the writers of one module that was just imported. Never raises.
-
-        `by` names a module beside this one and its function that does it: "torch.summary".
-        """
-        try:
-            part, _, function = by.partition(".")
-            redirect = getattr(import_module(f".{part}", __package__), function)
-            redirect(module, self._scratch)
-        except Exception as error:
-            self._process.note(
-                f"what {module.__name__} writes could not be redirected, it went where the script "
-                f"says: {type(error).__name__}: {error}"
-            )
-
-
 def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Make a wrapper that changes one argument, by position or by name."""
 
@@ -211,12 +183,6 @@ def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[
         return wrapper
 
     return make
-
-
-def put(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute that is there; one that is not (another version) is left."""
-    if name in vars(owner):
-        setattr(owner, name, value)
 
 
 def wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -261,5 +227,5 @@ def _ours(devices: set[int | None], src: Any, dst: Any) -> bool:
     """Whether both are folders' names in the same view."""
     if os.path.islink(src) or not os.path.isdir(src):
         return False
-    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(one)))) for one in (src, dst)}
+    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(path)))) for path in (src, dst)}
     return len(parents) == 1 and parents <= devices

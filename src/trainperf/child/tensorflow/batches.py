@@ -31,7 +31,7 @@ def size_in_bytes(batch: Any) -> int:
         shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
         if shape is not None and dtype is not None:
             size = getattr(dtype, "size", getattr(dtype, "itemsize", 1))
-            total += math.prod(int(one) for one in shape if one is not None) * max(1, size)
+            total += math.prod(int(side) for side in shape if side is not None) * max(1, size)
     return total
 
 
@@ -151,7 +151,7 @@ def chain(dataset: Any) -> list[Any]:
     def visit(node: Any) -> None:
         for parent in node._inputs():
             visit(parent)
-        if not any(node is one for one in seen):
+        if not any(node is stage for stage in seen):
             seen.append(node)
 
     visit(dataset)

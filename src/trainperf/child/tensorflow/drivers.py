@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Unseen
-from ..timing.drivers.driver import Driver
-from ..timing.drivers.loop_drivers import RING, RING_BYTES
-from ..timing.loop import INPUT, REAL, RESIDENT
+from ..timing.drivers.loop_drivers import RING, RING_BYTES, InputDriver
 from ..timing.phases import Exhausted
 from . import batches as tf_batches
 from . import probes, stages
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from ..timing.loops import Loops
 
 
-class ArgumentDriver(Driver):
+class ArgumentDriver(InputDriver):
     """A step that is given its iterator: Keras `fit`, or a `tf.function` that calls `next`."""
 
     def __init__(
@@ -32,19 +30,15 @@ class ArgumentDriver(Driver):
         self.kind = "fit" if kind == "fit" else "argument"
         self.epochs = epochs  # what hands out the iterators, and can begin an epoch anew
         self.model = model
-        super().__init__(loops, (REAL, RESIDENT, INPUT))
+        super().__init__(loops, iterator)
         self._owner = owner
         self.given = iterator
         self.source_over = False  # Keras closed the epoch of the source meanwhile
-        self._source = iterator
-        self._dataset = tf_batches.dataset_of(iterator)
-        self._opened(self._dataset)
         self.unclosed: list[Any] = []  # tf.data may take seconds to close what was broken off
         self._resident: Any = None
         self._batches: list[Any] = []
         self._per_call: int | None = None
         self._pull = tf_batches.graph_pull(self.process)
-        self.extras.insert(0, ("stages", self._time_stages))
         if model is not None:
             self.extras.append(("probes", lambda end: probes.record(self, model, end)))
 
@@ -88,32 +82,19 @@ class ArgumentDriver(Driver):
             self._per_call = self.loops.steps_per_call(self)
         return self._per_call
 
-    def reopen(self) -> bool:
-        """Begin the next epoch of the input without the loop noticing."""
-        self.opens_again()
-        with Unseen(self.process):
-            if self.epochs is not None:
-                source = self.epochs.again()
-            else:
-                source = iter(self._dataset) if self._dataset is not None else None
-        if source is None:
-            return False
-        self._take_from(source)
-        self.source_over = False
-        self.epoch_reopened()
-        return True
+    def _open_again(self) -> Any:
+        return super()._open_again() if self.epochs is None else self.epochs.again()
 
-    def _take_from(self, iterator: Any) -> None:
-        if iterator is not self._source:  # Keras keeps that of a dataset that is repeated
-            self._source = iterator
-            self._opened(self._dataset)
+    def epoch_reopened(self) -> None:
+        self.source_over = False
+        super().epoch_reopened()
 
     def probe_names(self) -> tuple[str, ...]:
         """Of `fit` those of its model, else those of the step."""
         if self.model is None:
             return super().probe_names()
         names = probes.of_fit(self.model, self.plan.step_estimate())
-        return tuple(f"probe {one}" for one in names)
+        return tuple(f"probe {name}" for name in names)
 
     def _time_stages(self, deadline: float) -> None:
         if self.epochs is not None and self.epochs.close():
@@ -160,7 +141,6 @@ class ArgumentDriver(Driver):
             self._step_ended(self._at, self.device.mark())
             self._at = None
         self._take_from(iterator)  # Keras 3 also hands it to the loop; tf_keras does not
-        self.source_over = False
         self.epoch_reopened()
 
     def recent_batches(self) -> list[Any]:
@@ -172,6 +152,3 @@ class ArgumentDriver(Driver):
     def can_end(self) -> bool:
         """Only Keras's own loop can be told that the epoch is over."""
         return self.epochs is not None
-
-    def dataset(self) -> Any:
-        return self._dataset

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.process import Attempt
 from . import batches as tf_batches
-from . import models, strategies
+from . import models
 from .retraces import users_function
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def loop_facts(driver: Driver) -> dict[str, Any]:
 def _usual(driver: Driver) -> Any:
     """The last batch, or one before it where the last is the odd one that ends an epoch."""
     batches = driver.recent_batches() or [driver.batch]
-    sizes = [_samples(one) or 0 for one in batches]
+    sizes = [_samples(batch) or 0 for batch in batches]
     return batches[sizes.index(statistics.median_high(sizes))]
 
 
@@ -178,14 +178,14 @@ def record(driver: Driver) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         driver.process.fact(name.lower(), os.environ.get(name))
     if build.get("is_cuda_build"):
-        held = [str(one) for one in build.get("cuda_compute_capabilities") or ()]
+        held = [str(name) for name in build.get("cuda_compute_capabilities") or ()]
         built = {"cuda": build.get("cuda_version"), "capabilities": held}
         driver.process.fact("gpu_build", built)
     driver.process.fact("intra_op_threads", os.environ.get("TF_NUM_INTRAOP_THREADS"))
     driver.process.fact("functions_run_eagerly", tf.config.functions_run_eagerly())
     driver.process.fact("tf_debug_modes", driver.loops.debug_modes)
     for what, part in (
-        ("strategies", strategies.record),
+        ("strategies", driver.loops.strategies.record),
         ("models", models.record),
         ("callbacks", record_callbacks),
         ("step function", record_step_function),
@@ -237,7 +237,7 @@ def record_step_function(driver: Driver) -> None:
         signatures: list[str] = []
         with suppress(Exception):  # those without exchange have the same
             concrete = function._list_all_concrete_functions()
-            found = [str(one.structured_input_signature)[:400] for one in concrete]
+            found = [str(made.structured_input_signature)[:400] for made in concrete]
             signatures = list(dict.fromkeys(found))[:6]
         driver.record.write(
             "step_function",
@@ -313,7 +313,7 @@ def tf_gpus() -> list[dict[str, Any]]:
 
 def devices_of_a_worker(devices: list[Any]) -> int:
     """How many devices a worker has: in a cluster each sees those of all the others as well."""
-    workers = Counter(str(one.name).rpartition("/device:")[0] for one in devices)
+    workers = Counter(str(device.name).rpartition("/device:")[0] for device in devices)
     return max(workers.values(), default=0)
 
 

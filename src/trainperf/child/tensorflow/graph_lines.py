@@ -414,7 +414,7 @@ def _tells(driver: Driver) -> bool:
     Not of a GPU, whose kernels bear no names of operators, nor of what XLA compiles.
     """
     model = getattr(driver, "model", None)
-    compiled = [getattr(each, "_jit_compile", None) for each in driver.loops.marked.values()]
+    compiled = [getattr(step, "_jit_compile", None) for step in driver.loops.marked.values()]
     if model is not None and not model.run_eagerly:
         compiled.append(getattr(model, "jit_compile", None))
     return not all(compiled) and not driver.device.asynchronous

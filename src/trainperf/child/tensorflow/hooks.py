@@ -178,13 +178,9 @@ def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
         if loops.gradient_pending:
             loops.assigned(variable)
 
-    def made(variable: Any, *args: Any, **kwargs: Any) -> None:
-        loops.strategies.variable(variable)
-
-    process = loops.process
     for name in ("assign", "assign_add", "assign_sub"):
-        after(process, module.BaseResourceVariable, name, "a variable that is assigned", assigned)
-    after(process, module.ResourceVariable, "__init__", "a variable", made)
+        what = "a variable that is assigned"
+        after(loops.process, module.BaseResourceVariable, name, what, assigned)
 
 
 def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:

@@ -18,7 +18,6 @@ from ..timing.loops import Loops
 from . import batches as tf_batches
 from . import facts, models, probes, stages, strategies
 from .drivers import ArgumentDriver
-from .exchange import Exchange
 from .graph_lines import Origins, TensorFlowTracer
 from .retraces import Retraces
 
@@ -49,7 +48,7 @@ class TensorFlowLoops(Loops):
     def __init__(self, training: Training) -> None:
         super().__init__(training)
         self.device = TensorFlowClock(self.process.clock)
-        self.strategies = strategies.Strategies(self.process, Exchange(training))
+        self.strategies = strategies.Strategies(self.process)
         self.tracing = False
         self.debug_modes: dict[str, Any] = {}
         self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that updated weights
@@ -64,7 +63,7 @@ class TensorFlowLoops(Loops):
         self.called: list[Any] | None = None  # where compiled functions are, while they are traced
         self.compiled_call: tuple[Any, ...] | None = None
         self._current: Any = None
-        self.replicas = Replicas(self.strategies, self.eager_update)
+        self.replicas = Replicas(self.eager_update)
 
     def applies(self, optimizer: Any) -> None:
         with suppress(TypeError):  # a class of the user's may have no weak references
@@ -73,7 +72,7 @@ class TensorFlowLoops(Loops):
     # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
-        return strategies.world(self.strategies)
+        return self.strategies.world()
 
     def facts(self, driver: Any) -> dict[str, Any]:
         return facts.loop_facts(driver)
@@ -100,7 +99,10 @@ class TensorFlowLoops(Loops):
 
     @property
     def exchange(self) -> Any:
-        return self.replicas.exchange()
+        """The switch of the exchange; None until one was seen."""
+        exchange, built = self.strategies.exchange, self.strategies.built
+        several = any(strategies.replicas(each.strategy) > 1 for each in built)
+        return exchange if several and exchange.sums() else None
 
     def steps_per_call(self, driver: Any) -> int:
         """The `steps_per_execution` of a model that `fit` trains, else 1."""
@@ -119,8 +121,6 @@ class TensorFlowLoops(Loops):
     def step_begins(self, driver: Any) -> None:
         """Look for the tape only where that cannot be felt."""
         self.tape.wanted = driver.plan.phase in ("warmup", "profile")
-        if self.replicas.apart():
-            driver._reopen()
 
     # ------------------------------------------------------------ from the hooks
 
@@ -209,7 +209,7 @@ class TensorFlowLoops(Loops):
         began = self.process.clock()
         self.depth += 1
         try:
-            result = driver.call(iterator, self.replicas.aligned(driver, invoke))
+            result = driver.call(iterator, invoke)
         finally:
             self.depth -= 1
             self._ran(began)
@@ -217,10 +217,6 @@ class TensorFlowLoops(Loops):
         if self.losses is not None and facts.get("kind") != "fit":
             self.losses.returned(("function", id(owner)), result)
         return result
-
-    def fit_begins(self) -> None:
-        """Keras's `fit` is called: it may fail under a strategy, which is recorded first."""
-        self.strategies.write()
 
     def gradient_taken(self, target: Any = None, sources: Any = None) -> None:
         """A tape gave the gradients of `target` with respect to `sources`."""
@@ -262,7 +258,7 @@ class TensorFlowLoops(Loops):
         driver = self.training.driver
         if driver is not None and in_step:
             driver.disturbed = True
-        if self.replicas.strategies.exchange.is_off:
+        if self.strategies.exchange.is_off:
             return  # a graph of ours
         if in_step:
             self.compiling = True
@@ -360,38 +356,10 @@ class TensorFlowClock(HostClock):
 class Replicas:
     """The replicas that a TensorFlow loop trains; nothing to it where it has but one."""
 
-    def __init__(self, built: strategies.Strategies, update: Callable[[Any], None]) -> None:
-        self.strategies = built
+    def __init__(self, update: Callable[[Any], None]) -> None:
         self._update = update
         self._running = False
         self._updates: list[Any] = []
-
-    def exchange(self) -> Any:
-        """The switch of the exchange; None until one was seen."""
-        exchange = self.strategies.exchange
-        several = any(strategies.replicas(one.strategy) > 1 for one in self.strategies.built)
-        return exchange if several and exchange.reductions() else None
-
-    def apart(self) -> bool:
-        """Whether the ranks drained their input since this was asked last, each by itself.
-
-        A rank whose batches then end before the others' would go on with empty ones: all
-        are to begin an epoch.
-        """
-        exchange = self.strategies.exchange
-        drained, exchange.drained = exchange.drained, False
-        return drained
-
-    def aligned(self, driver: Any, invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A step that begins an epoch of its input where the ranks stand apart."""
-
-        def step(source: Any) -> Any:
-            if source is driver._source and self.apart():
-                driver.reopen()
-                source = driver._source
-            return invoke(source)
-
-        return step
 
     def ran(self, run: Callable[[], Any]) -> Any:
         """Run `strategy.run` eagerly: what its replicas update, the step updates once."""
@@ -449,8 +417,8 @@ class Tape:
         from types import FunctionType, ModuleType
 
         # What was frozen (`gc.freeze`) is in its module alone; to ask a lazy one would load it.
-        modules = [one for one in tuple(sys.modules.values()) if type(one) is ModuleType]
-        named = (vars(one).get(self._code.co_name) for one in modules)
+        modules = [module for module in tuple(sys.modules.values()) if type(module) is ModuleType]
+        named = (vars(module).get(self._code.co_name) for module in modules)
         for value in itertools.chain(named, gc.get_referrers(self._code)):
             if isinstance(value, FunctionType) and value.__code__ is self._code:
                 return value

@@ -47,9 +47,9 @@ def _models_alive() -> list[Any]:
     """Models in memory with trainable weights, the largest first; inner ones left out."""
     found = []
     for value in gc.get_objects():
-        kinds = [(cls.__module__, cls.__name__) for cls in type(value).__mro__]
         model = any(
-            name == "Model" and module.startswith(("keras.", "tf_keras.")) for module, name in kinds
+            cls.__name__ == "Model" and cls.__module__.startswith(_KERAS)
+            for cls in type(value).__mro__
         )
         if model and getattr(value, "trainable_variables", None):
             found.append(value)
@@ -168,44 +168,35 @@ def record_padding(driver: Driver) -> None:
     `lengths` are without those at the end of a sequence, `longest` without those that all
     sequences of a batch have at an end, `side` the end that has them.
     """
-    model = getattr(driver, "model", None)
-    recurrent = any(_is_sequential(layer) for layer in _layers(model)) if model else False
-    if not recurrent:
-        recurrent = any(_is_sequential(layer) for one in _models_alive() for layer in _layers(one))
-    batches = driver.recent_batches()
-    if not recurrent or not batches:
+    trained = getattr(driver, "model", None)
+    models = _models_alive() if trained is None else [trained]
+    if not any(_is_sequential(layer) for model in models for layer in _layers(model)):
         return
-    lengths: list[int] = []
-    padded: list[int] = []
-    longest: list[int] = []
-    ahead = 0
-    number, rows = 0, None
-    for batch in batches:
+    lengths, padded, longest = list[int](), list[int](), list[int]()
+    number, ahead, batch, rows = 0, 0, None, None
+    for batch in driver.recent_batches():
         for place, leaf in enumerate(tf_batches.leaves(batch)):
             shape: Any = getattr(leaf, "shape", ())
             if len(shape) == 2 and leaf.dtype.is_integer and shape[1] > 4:
-                values = leaf.numpy() != 0
-                ends = values.shape[1] - values[:, ::-1].argmax(axis=1)
-                lengths += [
-                    int(end) if row.any() else 0 for row, end in zip(values, ends, strict=True)
-                ]
-                padded += [int(shape[1])] * len(values)
-                first, end = columns_used(values)
+                number, rows = place, leaf.numpy()
+                ends = shape[1] - (rows[:, ::-1] != 0).argmax(axis=1)
+                lengths += (ends * rows.any(axis=1)).tolist()
+                padded += [int(shape[1])] * len(rows)
+                first, end = columns_used(rows)
                 longest.append(end - first)
                 ahead += first
-                number = place
-                rows = leaf.numpy() if len(tf_batches.leaves(batch[0])) == 1 else None
                 break
     if len(lengths) >= 8:
+        alone = number == 0 and len(tf_batches.leaves(batch[0])) == 1  # type: ignore[index]
         driver.record.write(
             "padding",
             lengths=sorted(lengths),
             padded=sum(padded) / len(padded),
-            batch=len(lengths) // len(batches),
+            batch=len(lengths) // len(longest),
             longest=sum(longest) / len(longest),
             side="start" if ahead else "end",
-            masked=_masks(driver, model, rows if number == 0 else None),
-            place=_place(batches[-1]) if number == 0 else None,
+            masked=_masks(driver, trained, rows) if alone else None,
+            place=_place(batch) if number == 0 else None,
         )
 
 
@@ -224,7 +215,7 @@ def _place(batch: Any) -> dict[str, Any] | None:
 
 def _masks(driver: Driver, model: Any, rows: Any) -> bool | None:
     """Whether the model of `fit` gives the same without padding; None where it is not asked."""
-    if model is None or rows is None:
+    if model is None:
         return None
     process = driver.process  # a model may be made for batches of one shape only
     with Attempt(process, "the model on a batch without its padding"), Unseen(process):
@@ -267,7 +258,7 @@ def _divided(model: Any) -> dict[str, Any] | None:
     shape = getattr(joint, "shape", None)
     if shape is None:  # several inputs
         return None
-    known = [int(one) for one in shape[1:] if one is not None]
+    known = [int(size) for size in shape[1:] if size is not None]
     if len(known) != len(shape) - 1:
         return None
     import keras
@@ -287,7 +278,7 @@ def _gives_the_same(layer: Any) -> bool:
     inner = getattr(layer, "_flatten_layers", None)
     if inner is None or layer.trainable_weights:
         return False
-    return not any(_changes(one) for one in inner(include_self=True, recursive=True))
+    return not any(map(_changes, inner(include_self=True, recursive=True)))
 
 
 def _changes(layer: Any) -> bool:
@@ -300,7 +291,7 @@ def _changes(layer: Any) -> bool:
 
 
 def _count(weights: Any) -> int:
-    return sum(math.prod(int(one) for one in weight.shape) for weight in weights)
+    return sum(math.prod(map(int, weight.shape)) for weight in weights)
 
 
 def columns_used(rows: Any) -> tuple[int, int]:
@@ -327,21 +318,16 @@ def masks_padding(model: Any, rows: Any) -> bool | None:
     first, end = columns_used(some)
     if end - first >= rows.shape[1]:
         return None
-    whole, cut = (
-        [
-            np.asarray(one, "float64")
-            for one in tf.nest.flatten(model(tf.constant(given), training=False))
-        ]
-        for given in (some, some[:, first:end])
-    )
-    if any(one.ndim > 1 and one.shape[1] == rows.shape[1] for one in whole):
+    pairs = [
+        [np.asarray(output, "float64") for output in tf.nest.flatten(model(given, training=False))]
+        for given in (tf.constant(some), tf.constant(some[:, first:end]))
+    ]
+    if any(output.ndim > 1 and output.shape[1] == rows.shape[1] for output in pairs[0]):
         return None
-    for one, other in zip(whole, cut, strict=True):
-        if one.shape != other.shape:
+    for whole, cut in zip(*pairs, strict=True):
+        if whole.shape != cut.shape:
             return False
-        between_rows = float(one.std(axis=0).mean())
-        if float(abs(one - other).max()) > _CLOSE * between_rows + _ROUNDING * float(
-            abs(one).mean()
-        ):
+        most = _CLOSE * whole.std(axis=0).mean() + _ROUNDING * abs(whole).mean()
+        if abs(whole - cut).max() > most:
             return False
     return True

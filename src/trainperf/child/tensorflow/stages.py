@@ -225,7 +225,7 @@ def batches_of_pass(dataset: Any) -> float | None:
 def _kept_inputs(node: Any, nodes: list[Any]) -> list[Any]:
     found: list[Any] = []
     for parent in node._inputs():
-        if any(parent is one for one in nodes):
+        if any(parent is kept for kept in nodes):
             found.append(parent)
         else:
             found += _kept_inputs(parent, nodes)
@@ -300,13 +300,15 @@ def drawn_from(node: Any, function: Mapping[str, Any] | None) -> dict[str, int] 
         return None
     graph = wrapper.function.graph
     operations = graph.get_operations()
-    functions = {one.signature.name: one.node_def for one in graph.as_graph_def().library.function}
-    first = next((one for one in operations if _draws(one.node_def, functions)), None)
+    functions = {
+        made.signature.name: made.node_def for made in graph.as_graph_def().library.function
+    }
+    first = next((op for op in operations if _draws(op.node_def, functions)), None)
     line = 0 if first is None else _line(first, function)
     if not line:
         return None
     ahead = list(takewhile(lambda one: _line(one, function) < line, operations))
-    sizes = [size_in_bytes(one) for one in _made(node, graph, _crossing(graph, ahead))]
+    sizes = [size_in_bytes(made) for made in _made(node, graph, _crossing(graph, ahead))]
     return {"line": line, "bytes": sum(sizes) // len(sizes)} if sizes else None
 
 
@@ -314,9 +316,9 @@ def _draws(node: Any, functions: Mapping[str, Any]) -> bool:
     """Whether a node draws, or one of the functions that it calls: a branch, a loop's body."""
     values = node.attr.values()
     called = [value.func.name for value in values if value.HasField("func")]
-    called += [one.name for value in values for one in value.list.func]
+    called += [function.name for value in values for function in value.list.func]
     return _RANDOM_OPS in node.op or any(
-        _draws(one, functions) for name in called for one in functions.get(name, ())
+        _draws(inner, functions) for name in called for inner in functions.get(name, ())
     )
 
 
@@ -330,11 +332,11 @@ def _line(operation: Any, function: Mapping[str, Any]) -> int:
 
 def _crossing(graph: Any, ahead: list[Any]) -> list[str]:
     """The names of the values made by the operations `ahead` that are used behind them."""
-    early, captured = {one.name for one in ahead}, {one.name for one in graph.internal_captures}
-    late = (one for one in graph.get_operations() if one.name not in early)
-    used = {value.name for one in late for value in one.inputs}
+    early, captured = {op.name for op in ahead}, {value.name for value in graph.internal_captures}
+    late = (op for op in graph.get_operations() if op.name not in early)
+    used = {value.name for op in late for value in op.inputs}
     used |= {value.name for value in graph.outputs}
-    made = (value for one in ahead if one.type != "Const" for value in one.outputs)
+    made = (value for op in ahead if op.type != "Const" for value in op.outputs)
     return [value.name for value in made if value.name in used - captured]
 
 
@@ -352,4 +354,4 @@ def _made(node: Any, graph: Any, names: list[str]) -> list[Any]:
     part = whole.prune(feeds, [whole.graph.get_tensor_by_name(name) for name in names])
     given = node._map_func.function.captured_inputs
     elements = islice(iter(node._inputs()[0]), _ELEMENTS)
-    return [part(*tf.nest.flatten(one, expand_composites=True), *given) for one in elements]
+    return [part(*tf.nest.flatten(element, expand_composites=True), *given) for element in elements]

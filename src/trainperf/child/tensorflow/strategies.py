@@ -1,130 +1,280 @@
-"""A script's use of `tf.distribute`: strategies, their scopes, what stands outside."""
+"""A script's use of `tf.distribute`: its strategies, what they exchange, what they spread."""
 
 from __future__ import annotations
 
-import sys
 import weakref
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..process import frames
 from ..process.patching import after, around
 from ..process.process import Attempt, Process
 from .batches import ADAPTER_CALLS, chain, undistributed
-from .exchange import Exchange, several_workers
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
 
+NO_EXCHANGE = "no exchange of gradients between replicas was seen"
+_MARK = "trainperf: without exchange"
+
+
+class Sum(NamedTuple):
+    """A call that sums tensors over the replicas, by their bytes in one replica.
+
+    They are None where the graph does not know a shape. `graph` tells the function it was
+    traced in, 0 if it ran eagerly. `joint` says that the tensors came as one batch, as gradients
+    do, and not one by one, as what is assigned to variables.
+    """
+
+    graph: int
+    joint: bool
+    bytes: int | None
+
+
+class Exchange:
+    """The exchange of gradients between the replicas of a strategy: `off()`, `on()`.
+
+    All gradients pass through two methods of a strategy, whichever optimizer applies them:
+    `_batch_reduce_to`, and `_reduce_to` for variables that aggregate what is assigned to them.
+    While the exchange is off, both give every replica its own value back; nothing else of the step
+    changes. Sums that leave the replicas (a loss to report) stay in a job of one process; in a job
+    of several they would make the ranks wait for one another in each step.
+
+    A compiled step has the exchange in its graph, and so have the functions it calls. So the key
+    under which TensorFlow keeps a function's graphs gets one part more while the exchange is off:
+    all functions that are called then are traced once more, and both graphs are kept. The
+    replicas' weights differ from then on, which does not matter: the run is thrown away.
+    """
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._keyed = False
+        self._sums: list[Sum] = []
+        self.is_off = False
+
+    def off(self) -> str:
+        """Exchange nothing in the steps that follow; "" or the reason why it cannot be."""
+        if not self.sums():
+            return NO_EXCHANGE
+        if not self._keyed:
+            return "this TensorFlow keeps the graphs of functions in another way"
+        self.is_off = True
+        return ""
+
+    def on(self) -> None:
+        self.is_off = False
+
+    def sums(self) -> list[Sum]:
+        """Those of the function that was traced last with some: of gradients, if there are any."""
+        joint = [made for made in self._sums if made.joint] or self._sums
+        return [made for made in joint if made.graph == joint[-1].graph]
+
+    def key_functions(self, module: Any) -> None:
+        """Hook `make_function_context`: its answer is part of each graph's key."""
+        self._keyed = "xla_context_id" in getattr(module.EagerContext, "_fields", ())
+        if not self._keyed:
+            return
+
+        @around(None, module, "make_function_context")
+        def key(original: Any, *args: Any, **kwargs: Any) -> Any:
+            found = original(*args, **kwargs)
+            if not self.is_off:
+                return found
+            inner = found.context
+            marked = inner._replace(xla_context_id=(_MARK, inner.xla_context_id))
+            return found._replace(context=marked)
+
+    def watch(self, extended: Any) -> None:
+        """Hook the methods of a strategy's class by which replicas exchange values."""
+        from tensorflow.python.distribute import cross_device_ops
+
+        @around(None, extended, "_batch_reduce_to")
+        def reduce_batch(original: Any, owner: Any, op: Any, pairs: Any, options: Any) -> Any:
+            values = [value for value, _ in pairs]
+            if self.is_off:
+                return [_own(value) for value in values]
+            self._note(values, joint=True)
+            return original(owner, op, pairs, options)
+
+        @around(None, extended, "_reduce_to")
+        def reduce(original: Any, owner: Any, op: Any, value: Any, to: Any, options: Any) -> Any:
+            back = _is_distributed(value) and cross_device_ops._devices_match(value, to)
+            if self.is_off and (back or several_workers(owner)):
+                return _own(value) if back else _first(value, to)
+            if back:
+                self._note([value], joint=False)
+            return original(owner, op, value, to, options)
+
+    def _note(self, values: list[Any], joint: bool) -> None:
+        """Remember what is summed; steps that run eagerly are remembered once."""
+        if self._process.off or not values:
+            return
+        with Attempt(self._process, "sizes of the gradients"):
+            from tensorflow.python.eager import context
+            from tensorflow.python.framework import ops
+
+            graph = 0 if context.executing_eagerly() else id(ops.get_default_graph())
+            sizes = [_size(value) for value in values]
+            whole = None if None in sizes else sum(size for size in sizes if size is not None)
+            made = Sum(graph, joint, whole)
+            if graph or made not in self._sums:
+                self._sums.append(made)
+
+
+def _is_distributed(value: Any) -> bool:
+    from tensorflow.python.distribute.values import DistributedValues
+
+    return isinstance(value, DistributedValues)
+
+
+def _own(value: Any) -> Any:
+    """Each replica's own part, as a value that is the same on all of them."""
+    from tensorflow.python.distribute import distribute_utils, values
+
+    if not _is_distributed(value) or isinstance(value, values.Mirrored):
+        return value
+    return distribute_utils.regroup(value.values, wrap_class=values.Mirrored)
+
+
+def _first(value: Any, destinations: Any) -> Any:
+    """The first local replica's part, on the devices that are asked for."""
+    from tensorflow.python.distribute import cross_device_ops, values
+    from tensorflow.python.util import nest
+
+    def on_device(part: Any) -> Any:
+        if isinstance(part, values.Mirrored):
+            return part
+        part = part.values[0] if _is_distributed(part) else part
+        return cross_device_ops.simple_broadcast(part, destinations)
+
+    return nest.map_structure(on_device, value)
+
+
+def _size(value: Any) -> int | None:
+    """Bytes of one replica's part; of a sparse one the numbers of its rows count as well."""
+    part = value.values[0] if _is_distributed(value) else value
+    parts = [part.values, part.indices] if hasattr(part, "indices") else [part]
+    counts = [tensor.shape.num_elements() for tensor in parts]
+    if None in counts:
+        return None
+    sizes = (count * tensor.dtype.size for count, tensor in zip(counts, parts, strict=True))
+    return int(sum(sizes))
+
+
+# Strategies, and models outside of their scopes.
+
 OUTSIDE = 20
-"""So many places outside of a scope are kept."""
+"""So many models outside of a scope are kept."""
 INNER_CALLS = ("fit", "evaluate", "predict", "train_on_batch", "build", "__call__", "summary")
 """Keras builds inner models in these: the user built none there."""
+NAMES = {
+    "CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy",
+    "ParameterServerStrategyV2": "ParameterServerStrategy",
+}
 
 
 @dataclass
+class Built:
+    """A strategy of the user's, and where it was built."""
+
+    strategy: Any
+    where: dict[str, Any]
+
+
 class Strategies:
-    """The strategies of a process, in the order they were built; what they exchange."""
+    """The strategies of a process, in the order they were built, and what they exchange."""
 
-    process: Process
-    exchange: Exchange
-    built: list[Built] = field(default_factory=list)
-    models: weakref.WeakKeyDictionary[Any, dict[str, Any] | None] = field(
-        default_factory=weakref.WeakKeyDictionary
-    )
-    variables: list[dict[str, Any]] = field(default_factory=list)
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.exchange = Exchange(process)
+        self.built: list[Built] = []
+        self._outside: weakref.WeakKeyDictionary[Any, dict[str, Any] | None]
+        self._outside = weakref.WeakKeyDictionary()
 
-    def main(self, strategy: Any = None) -> Built | None:
-        """The strategy that trains: the one given, or the one that was built last."""
-        for one in reversed(self.built):
-            if strategy is None or one.strategy is strategy:
-                return one
-        return self.built[-1] if self.built else None
-
-    # -------------------------------------------------------------- from the hooks
-
-    def made(self, strategy: Any) -> None:
+    def made(self, strategy: Any, *_: Any) -> None:
         if type(strategy).__name__.startswith("_Default"):
             return
         where = frames.here(skip_self=strategy)
-        if where is None or any(one.strategy is strategy for one in self.built):
+        if where is None or any(built.strategy is strategy for built in self.built):
             return
         self.built.append(Built(strategy, where))
-        self.write()
+        self.process.record.write("tf_strategy", **self._described(self.built[-1]))
+        self.process.record.flush()
 
-    def model(self, model: Any) -> None:
-        if model in self.models or len(self.models) >= OUTSIDE:
+    def model(self, model: Any, *_: Any, **__: Any) -> None:
+        """A model is built: outside of a scope, perhaps."""
+        import tensorflow as tf
+
+        known = model in self._outside or len(self._outside) >= OUTSIDE
+        if not known and not tf.distribute.has_strategy():
+            frame, called = frames.users_frame(skip_self=model)
+            if called not in INNER_CALLS:
+                self._outside[model] = frames.site(frame)
+
+    def record(self, driver: Driver) -> None:
+        """Record the strategy that trains, how it spreads the loop's dataset, what it exchanges."""
+        iterator, model = getattr(driver, "_source", None), getattr(driver, "model", None)
+        used = getattr(iterator, "_strategy", None) or getattr(model, "distribute_strategy", None)
+        one_of = [built for built in self.built if built.strategy is used] or self.built
+        if not one_of:
             return
-        if not _outside_scope():
+        built, seen = one_of[-1], dict[str, Any]()
+        with Attempt(self.process, "spreading of the dataset"):
+            seen = spread(driver.dataset())
+        described = self._described(built)
+        driver.record.write("tf_strategy", **described, **seen)
+        sums = self.exchange.sums()
+        if described["replicas"] < 2 or not sums:
             return
-        frame, called = frames.users_frame(skip_self=model)
-        if called not in INNER_CALLS:
-            self.models[model] = frames.site(frame)
+        sizes = [made.bytes for made in sums]
+        driver.record.write(
+            "exchange",
+            method=described["cls"],
+            backend=described["cross_device_ops"],
+            replicas=described["replicas"],
+            bytes=None if None in sizes else sum(size for size in sizes if size is not None),
+        )
+        reason = "not timed under a strategy of TensorFlow's"
+        driver.record.write("missing", what="all_reduce", reason=reason)
 
-    def variable(self, variable: Any) -> None:
-        """A variable was made; those by which a model is made by hand are looked at."""
-        if not self.built or len(self.variables) >= OUTSIDE:
-            return
-        shape = variable.shape
-        if not (variable.trainable and variable.dtype.is_floating and shape.rank):
-            return
-        if _outside_scope() and (site := _own_variable()) is not None:
-            self.variables.append(site)
+    def world(self) -> dict[str, Any] | None:
+        """This process's place among the workers of a strategy; None if there are no others.
 
-    def write(self, **seen: Any) -> None:
-        """Record the strategy that trains; `seen` is what is known of it by now."""
-        main = self.main(seen.pop("strategy", None))
-        if main is None:
-            return
-        with Attempt(self.process, "describing a strategy"):
-            sites = [site for site in self.models.values() if site is not None]
-            unique = {str(site): site for site in [*sites, *self.variables]}
-            seen["models_outside"] = list(unique.values())[:OUTSIDE]
-            self.process.record.write("tf_strategy", **described(main), **seen)
-            self.process.record.flush()
+        `local_rank` counts the workers that the cluster names on the same host.
+        """
+        for built in reversed(self.built):
+            extended = built.strategy.extended
+            if not several_workers(extended) or not hasattr(extended, "_id_in_cluster"):
+                continue
+            rank, size = int(extended._id_in_cluster), int(extended._num_workers)
+            on_gpus = any("GPU" in str(device).upper() for device in devices(extended))
+            place: dict[str, Any] = {
+                "rank": rank,
+                "world_size": size,
+                "backend": implementation(extended) if on_gpus else "gRPC",
+                "launcher": "TF_CONFIG",
+            }
+            jobs = extended._cluster_spec.as_dict()
+            tasks = [address for job in ("chief", "worker") for address in jobs.get(job, ())]
+            hosts = [str(address).rpartition(":")[0] for address in tasks]
+            if len(hosts) == size:
+                place["local_rank"] = hosts[:rank].count(hosts[rank])
+            return place
+        return None
 
-
-def _outside_scope() -> bool:
-    import tensorflow as tf
-
-    return not tf.distribute.has_strategy()
-
-
-def _own_variable() -> dict[str, Any] | None:
-    """Where the user calls `tf.Variable`; None where Keras makes one for its own use."""
-    frame = sys._getframe(1)
-    while frame is not None and not frames.is_users(frame.f_code.co_filename):
-        if "keras" in frame.f_code.co_filename:
-            return None
-        frame = frame.f_back  # type: ignore[assignment]
-    return frames.site(frame)
-
-
-def world(strategies: Strategies) -> dict[str, Any] | None:
-    """This process's place among the workers of a strategy; None if there are no others.
-
-    `local_rank` counts the workers that the cluster names on the same host.
-    """
-    for built in reversed(strategies.built):
-        extended = built.strategy.extended
-        if not several_workers(extended) or not hasattr(extended, "_id_in_cluster"):
-            continue
-        rank, size = int(extended._id_in_cluster), int(extended._num_workers)
-        gpus = any("GPU" in str(device).upper() for device in devices(extended))
-        hosts = worker_hosts(extended)
-        place: dict[str, Any] = {
-            "rank": rank,
-            "world_size": size,
-            "backend": implementation(extended) if gpus else "gRPC",
-            "launcher": "TF_CONFIG",
+    def _described(self, built: Built) -> dict[str, Any]:
+        """A strategy as the event `tf_strategy` has it."""
+        extended, kind = built.strategy.extended, type(built.strategy).__name__
+        sites = {str(site): site for site in self._outside.values() if site is not None}
+        return {
+            "cls": NAMES.get(kind.removesuffix("V1"), kind.removesuffix("V1")),
+            "where": built.where,
+            "replicas": replicas(built.strategy),
+            "workers": int(getattr(extended, "_num_workers", 1)),
+            "devices": [str(device) for device in devices(extended)],
+            "cross_device_ops": operations(extended),
+            "models_outside": list(sites.values()),
         }
-        if len(hosts) == size:
-            place["local_rank"] = hosts[:rank].count(hosts[rank])
-        return place
-    return None
-
-
-# What is seen of strategies.
 
 
 def watch_mirrored(loops: Any, module: Any) -> None:
@@ -153,56 +303,14 @@ def watch_jobs(loops: Any, module: Any) -> None:
 
 def watch_strategies(loops: Any, module: Any) -> None:
     """See strategies being built."""
-
-    def made(strategy: Any, extended: Any) -> None:
-        loops.strategies.made(strategy)
-
-    after(loops.process, module.StrategyBase, "__init__", "a strategy", made)
+    after(loops.process, module.StrategyBase, "__init__", "a strategy", loops.strategies.made)
 
 
-def record(driver: Driver) -> None:
-    """Record how gradients are exchanged, and what is known of the strategy by now."""
-    strategies = driver.loops.strategies
-    iterator, model = getattr(driver, "_source", None), getattr(driver, "model", None)
-    used = getattr(iterator, "_strategy", None) or getattr(model, "distribute_strategy", None)
-    built = strategies.main(used)
-    if built is None:
-        return
-    seen: dict[str, Any] = {}
-    with Attempt(driver.process, "spreading of the dataset"):
-        seen = spread(driver.dataset())
-    strategies.write(strategy=built.strategy, **seen)
-    reductions = strategies.exchange.reductions()
-    if replicas(built.strategy) < 2 or not reductions:
-        return
-    sizes = [one.bytes for one in reductions]
-    driver.record.write(
-        "exchange",
-        method=described(built)["cls"],
-        backend=operations(built.strategy.extended),
-        replicas=replicas(built.strategy),
-        bytes=None if None in sizes else sum(sizes),
-    )
-    reason = "not timed under a strategy of TensorFlow's"
-    driver.record.write("missing", what="all_reduce", reason=reason)
+# A strategy's own word.
 
 
-# A strategy's own word: replicas, workers, how they communicate.
-
-NAMES = {
-    "CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy",
-    "CollectiveAllReduceStrategyV1": "MultiWorkerMirroredStrategy",
-    "MirroredStrategyV1": "MirroredStrategy",
-    "ParameterServerStrategyV2": "ParameterServerStrategy",
-}
-
-
-@dataclass
-class Built:
-    """A strategy of the user's, and where it was built."""
-
-    strategy: Any
-    where: dict[str, Any] | None
+def several_workers(extended: Any) -> bool:
+    return int(getattr(extended, "_num_workers", 1)) > 1
 
 
 def replicas(strategy: Any) -> int:
@@ -211,21 +319,6 @@ def replicas(strategy: Any) -> int:
         return int(strategy.num_replicas_in_sync)
     except Exception:  # a parameter server's needs its coordinator
         return 1
-
-
-def described(built: Built) -> dict[str, Any]:
-    """A strategy as the event `tf_strategy` has it."""
-    strategy = built.strategy
-    extended = strategy.extended
-    kind = type(strategy).__name__
-    return {
-        "cls": NAMES.get(kind, kind),
-        "where": built.where,
-        "replicas": replicas(strategy),
-        "workers": int(getattr(extended, "_num_workers", 1)),
-        "devices": [str(device) for device in devices(extended)],
-        "cross_device_ops": operations(extended),
-    }
 
 
 def devices(extended: Any) -> tuple[Any, ...]:
@@ -237,11 +330,7 @@ def devices(extended: Any) -> tuple[Any, ...]:
 
 
 def operations(extended: Any) -> str:
-    """The operation that sums over the replicas: `NcclAllReduce`, `CollectiveAllReduce (RING)`.
-
-    The implementation of collectives is the one TensorFlow takes: AUTO is NCCL where all
-    devices are GPUs, and a ring else.
-    """
+    """The operation that sums over the replicas: `NcclAllReduce`, `CollectiveAllReduce (RING)`."""
     found = getattr(extended, "_cross_device_ops", None)
     if found is None:
         return ""
@@ -250,23 +339,11 @@ def operations(extended: Any) -> str:
 
 
 def implementation(extended: Any) -> str:
-    """How collectives communicate: "NCCL" or "RING"."""
+    """How collectives communicate: AUTO is NCCL where all devices are GPUs, and a ring else."""
     options = getattr(extended, "_communication_options", None)
     asked = getattr(getattr(options, "implementation", None), "value", "AUTO")
-    gpus = all("GPU" in str(device).upper() for device in devices(extended))
-    if asked == "RING" or not gpus:
-        return "RING"
-    return "NCCL"
-
-
-def worker_hosts(extended: Any) -> list[str]:
-    """The host of each worker, in the order of their ranks, as the cluster names them."""
-    spec = getattr(extended, "_cluster_spec", None)
-    if spec is None:
-        return []
-    jobs = spec.as_dict() if hasattr(spec, "as_dict") else {}
-    tasks = [address for job in ("chief", "worker") for address in jobs.get(job, ())]
-    return [str(address).rpartition(":")[0] for address in tasks]
+    on_gpus = all("GPU" in str(device).upper() for device in devices(extended))
+    return "NCCL" if on_gpus and asked != "RING" else "RING"
 
 
 # How the loop's dataset is spread over workers and replicas, and where it was made.
@@ -283,20 +360,12 @@ def spread(dataset: Any) -> dict[str, Any]:
     kinds = (input_lib.DistributedDataset, input_lib.DistributedDatasetsFromFunction)
     found: dict[str, Any] = {"distributed": isinstance(dataset, kinds)}
     plain = undistributed(dataset)
-    if plain is not None:
-        nodes = chain(plain)
-        found |= {
-            "dataset_where": _last_site(nodes, ()),
-            "batch_where": _last_site(nodes, BATCH_CALLS),
-        }
+    made = [
+        (node._trainperf_site, node._trainperf_call)
+        for node in ([] if plain is None else chain(plain))
+        if getattr(node, "_trainperf_site", None) and node._trainperf_call not in ADAPTER_CALLS
+    ]
+    if made:
+        batched = [site for site, call in made if call in BATCH_CALLS]
+        found |= {"dataset_where": made[-1][0], "batch_where": batched[-1] if batched else None}
     return found
-
-
-def _last_site(nodes: list[Any], calls: tuple[str, ...]) -> dict[str, Any] | None:
-    """The user's call that made the last stage, or the last of some kinds of stages."""
-    for node in reversed(nodes):
-        site: dict[str, Any] | None = getattr(node, "_trainperf_site", None)
-        call = getattr(node, "_trainperf_call", "")
-        if site is not None and call not in ADAPTER_CALLS and (not calls or call in calls):
-            return site
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ def extras(driver: Any) -> list[Extra]:
     if driver.world is None or driver.loops.probes_in_step:
         return found
     lacks(driver, PROBES, ALONE)
-    return [one for one in found if one[0] != PROBES]
+    return [extra for extra in found if extra[0] != PROBES]
 
 
 def measure(driver: Any, extras: Iterable[Extra]) -> None:
@@ -77,8 +77,8 @@ def lacks(driver: Any, name: str, reason: str) -> None:
 def around(driver: Any) -> cycles.Cycles | None:
     """Record the other loops in the source; return the turns around this one, if it has any."""
     with Attempt(driver.process, "what stands around the loop"):
-        for one in other_loops():
-            driver.record.write("other", **one)
+        for other in other_loops():
+            driver.record.write("other", **other)
         return cycles.wanted(driver)
     return None
 
@@ -95,7 +95,7 @@ def describe_early(driver: Any) -> None:
 
 def _source(driver: Any) -> Any:
     with Attempt(driver.process, "the dataset of the loop"):
-        return driver.source()
+        return driver.batches.undistributed(driver.dataset())
     return None
 
 
@@ -138,75 +138,56 @@ def other_loops() -> list[dict[str, Any]]:
 
     They are read off the file that holds the user's innermost line; each has the "what" it is.
     """
-    path, lines = _standing()
-    if not path:
-        return []
-    nodes = turns.nodes_of(path)
-    found = [
-        {"what": what, "file": path, "line": node.lineno}
-        for what, node in _training(nodes)
-        if not any(_holds(outer, lines) for outer in (node, *_loops_around(nodes, node)))
-    ]
-    return sorted(found, key=lambda one: int(one["line"]))[:_MOST]
-
-
-def _standing() -> tuple[str, set[int]]:
-    """The file of the innermost line of the user's, and the lines in it that are under way."""
-    frame, _ = frames.users_frame()
     path, lines = "", set()
-    while frame is not None:
+    for frame in frames.users_frames():
         own = os.path.abspath(frame.f_code.co_filename)
-        if frames.is_users(own):
-            path = path or own
-            if own == path:
-                lines.add(frames.line_of(frame))
-        frame = frame.f_back
-    return path, lines
-
-
-def _training(nodes: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """The calls of `fit`, and of each nest of loops with updates the innermost with its own."""
+        path = path or own
+        if own == path:
+            lines.add(frames.line_of(frame))
+    nodes = turns.nodes_of(path) if path else ()
+    loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
-    for node in nodes:
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "fit":
-            if _FIT & {keyword.arg for keyword in node.keywords}:
-                yield "fit", node
-        elif isinstance(node, (ast.For, ast.While)) and _updates(node, steps):
-            yield "loop", node
+    training = [loop for loop in loops if _updates(loop, steps)]
+    innermost = [loop for loop in training if not any(_within(other, loop) for other in training)]
+    fits = [node for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
+    others: list[dict[str, Any]] = [
+        {"what": what, "file": path, "line": node.lineno}
+        for what, found in (("loop", innermost), ("fit", fits))
+        for node in found
+        if not any(_holds(node, line) for line in lines)
+        and not any(_holds(loop, line) for loop in loops if _within(node, loop) for line in lines)
+    ]
+    return sorted(others, key=lambda other: other["line"])[:_MOST]
 
 
-def _updates(node: Any, steps: Collection[str] = ()) -> bool:
-    """Whether a loop or function updates weights itself, or by a call of one of `steps`.
-
-    What stands in a loop or a function within it does not count.
-    """
-    todo = list(node.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.ClassDef)):
-            continue
-        if isinstance(node, ast.Call) and (_is_update(node.func) or _name(node.func) in steps):
-            return True
-        todo.extend(ast.iter_child_nodes(node))
-    return False
-
-
-def _is_update(called: ast.expr) -> bool:
-    """Whether a method of that name updates weights; `apply` is one of an optimizer only."""
-    return isinstance(called, ast.Attribute) and (
-        called.attr in _UPDATES or (called.attr == "apply" and "opt" in _name(called.value).lower())
+def _is_fit(call: ast.Call) -> bool:
+    """Whether it is the `fit` of a model: that of a scaler has none of its arguments."""
+    return getattr(call.func, "attr", "") == "fit" and bool(
+        _FIT & {keyword.arg for keyword in call.keywords}
     )
 
 
-def _name(node: ast.expr) -> str:
+def _updates(node: Any, steps: Collection[str] = ()) -> bool:
+    """Whether a loop or function updates weights, or calls one of `steps`.
+
+    `apply` is a method that does of an optimizer only.
+    """
+    for call in (inner for inner in ast.walk(node) if isinstance(inner, ast.Call)):
+        name, owner = _name(call.func), getattr(call.func, "value", None)
+        of_optimizer = name == "apply" and "opt" in _name(owner).lower()
+        if name in steps or (owner is not None and (name in _UPDATES or of_optimizer)):
+            return True
+    return False
+
+
+def _name(node: Any) -> str:
     """The last name of `a`, `self.a`; "" of anything else."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return getattr(node, "attr", "") or getattr(node, "id", "")
 
 
-def _loops_around(nodes: Iterable[Any], node: Any) -> list[Any]:
-    loops = (outer for outer in nodes if isinstance(outer, (ast.For, ast.While)))
-    return [loop for loop in loops if _holds(loop, {node.lineno})]
+def _holds(node: Any, line: int) -> bool:
+    return bool(node.lineno <= line <= (node.end_lineno or node.lineno))
 
 
-def _holds(node: Any, lines: set[int]) -> bool:
-    return any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines)
+def _within(node: Any, outer: Any) -> bool:
+    return node is not outer and _holds(outer, node.lineno)

@@ -28,6 +28,24 @@ TOO_LONG = 10.0
 """A `fit` that is so many times longer than the wait hardly leaves anything to what follows."""
 
 
+class Beside:
+    """What is called, and what stands on the stacks, beside the steps: from now until it is taken.
+
+    Stacks count only while `between` says that no step is under way.
+    """
+
+    def __init__(self, driver: Any, between: Callable[[], bool] = lambda: True) -> None:
+        self._driver = driver
+        driver.calls()  # those until here
+        self._stacks = StackSampler(INTERVAL_S, over=lambda: not between())
+        self._stacks.start()
+
+    def take(self) -> dict[str, Any]:
+        """Return it as the record has it."""
+        counts = self._stacks.stop()
+        return {"calls": self._driver.calls(), "stacks": counts, "total": self._stacks.samples}
+
+
 class Cycles:
     """The turns of the loop around `fit`, of which one at least is seen whole or in part.
 
@@ -52,7 +70,7 @@ class Cycles:
         self._seen = 0
         self._anew: dict[str, Any] | None = None  # a turn whose `fit` is of another model
         self._anew_at = 0.0  # when its first step began, which traces it
-        self._stacks: StackSampler | None = None
+        self._beside: Beside | None = None
         self._found: dict[str, Any] = {}
         self._process.record.write("cycles", limit_s=limit_s)
         self._timer = Timer(limit_s, self._late)
@@ -67,10 +85,8 @@ class Cycles:
         if not sure:
             self._finish()
             return
-        self._driver.calls()
         self._driver.record.write("phase", p="outside", b=0)
-        self._stacks = StackSampler(INTERVAL_S)
-        self._stacks.start()
+        self._beside = Beside(self._driver)
         self._turn = turns.counter()
         self._aside_s = 0.0
         self._began = self._clock()
@@ -83,7 +99,7 @@ class Cycles:
             self._gap = self._clock() - self._began - self._aside_s
             now, turn = turns.counter(), self._turn
             made = None if now is None or turn is None or now <= turn else now - turn
-            self._found = self._parts() | {"turns": made}
+            self._found = self._taken() | {"turns": made}
         self._fit_at = self._clock()
 
     def between(self) -> bool:
@@ -138,11 +154,9 @@ class Cycles:
 
     # ------------------------------------------------------------------ internal
 
-    def _parts(self) -> dict[str, Any]:
-        stacks, self._stacks = self._stacks, None
-        counts = stacks.stop() if stacks is not None else []
-        total = stacks.samples if stacks is not None else 0
-        return {"calls": self._driver.calls(), "stacks": counts, "total": total}
+    def _taken(self) -> dict[str, Any]:
+        assert self._beside is not None
+        return self._beside.take()
 
     def _write(self, gap: float, **fields: Any) -> None:
         self._process.record.write(
@@ -169,9 +183,8 @@ class Cycles:
                     gap = self._gap
                     if gap is None:
                         gap = self._clock() - self._began - self._aside_s
-                    found = self._found if self._gap is not None else self._parts()
+                    found = self._found if self._gap is not None else self._taken()
                     self._write(gap, complete=False, opening_s=None, **found)
-        self._process.temporary.record()
         self._process.record.write("done")
         self._process.record.flush()
 
@@ -222,7 +235,7 @@ class EpochEnds:
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
-        self._stacks: StackSampler | None = None
+        self._beside: Beside | None = None
         self._seen = False
         self._count = 0
         self._from = 0.0
@@ -238,8 +251,7 @@ class EpochEnds:
         self._from = driver.clock()
         driver.record.write("phase", p="between", b=0)
         driver.record.flush()
-        driver.calls()  # those until here
-        self._look()
+        self._beside = Beside(driver, driver.between)
 
     def gap(self) -> None:
         """The time between two epochs was taken; the first step of the next one follows."""
@@ -254,24 +266,17 @@ class EpochEnds:
         timed = self._count >= _GAPS or (self._count >= 2 and at - self._from > _GAPS_S)
         if timed or not self._driver.can_end():
             return True
-        self.keep_stacks()  # the run may be stopped before the next one is over
-        self._look()
+        self.keep()  # the run may be stopped before the next one is over
+        self._beside = Beside(self._driver, self._driver.between)
         return False
 
-    def _look(self) -> None:
-        """Keep what stands on the stacks between the epochs from here on."""
-        driver = self._driver
-        self._stacks = StackSampler(INTERVAL_S, over=lambda: not driver.between())
-        self._stacks.start()
-
-    def keep_stacks(self) -> None:
-        """Record what stood on the stacks since they were kept; a second call does nothing."""
-        stacks, self._stacks = self._stacks, None
-        if stacks is not None:
-            counts, calls = stacks.stop(), self._driver.calls()
-            self._driver.record.write("aside", total=stacks.samples, stacks=counts, calls=calls)
+    def keep(self) -> None:
+        """Record what was beside the steps since it was kept; a second call does nothing."""
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            self._driver.record.write("aside", **beside.take())
 
     def leave(self) -> None:
         """The loop was left: from here on its epochs are as long as they are written."""
-        self.keep_stacks()
+        self.keep()
         self.under_way = self._seen = False

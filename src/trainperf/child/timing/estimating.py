@@ -46,7 +46,7 @@ def steady(durations: Sequence[float]) -> bool:
     if len(last) < STEADY_STEPS:
         return False
     middle = statistics.median(last)
-    return all(abs(one - middle) <= STEADY_WITHIN * middle for one in last)
+    return all(abs(seconds - middle) <= STEADY_WITHIN * middle for seconds in last)
 
 
 def estimate(values: Sequence[float], weights: Sequence[float] | None = None) -> Estimate:

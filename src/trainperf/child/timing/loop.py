@@ -221,7 +221,7 @@ class Plan:
     def give_up(self, phase: str) -> None:
         """Take a phase that turned out to be impossible out of what is left."""
         self._queue = [block for block in self._queue if block.phase != phase]
-        self._phases = tuple(one for one in self._phases if one != phase)
+        self._phases = tuple(kept for kept in self._phases if kept != phase)
         if self.block.phase == phase:
             self.advance()
 
@@ -272,7 +272,9 @@ class Plan:
             self._keep_steps(left)
         rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
         for index in range(rounds):
-            self._round([one for one in (REAL, LOCAL, RESIDENT, INPUT) if one in self._phases])
+            self._round(
+                [phase for phase in (REAL, LOCAL, RESIDENT, INPUT) if phase in self._phases]
+            )
             if index == 0:  # early, because a script may end before all rounds are done
                 self._queue.append(self._profile())
 

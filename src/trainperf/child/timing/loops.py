@@ -31,16 +31,6 @@ Extra = tuple[str, Callable[[float], None]]
 """A measurement behind all blocks: its name, and its function, which is given a deadline."""
 
 
-class Exchange(Protocol):
-    """The exchange of gradients with other processes or replicas."""
-
-    def off(self) -> str:
-        """Compute without it from here on; return "" or why that cannot be."""
-
-    def on(self) -> None:
-        """Exchange again."""
-
-
 class Tracer(Protocol):
     """The tracer of a framework; a `short` trace is made without `--trace` as well, to be read."""
 
@@ -157,8 +147,12 @@ class Loops:
         raise NotImplementedError
 
     @property
-    def exchange(self) -> Exchange | None:
-        """The exchange of gradients with other processes or replicas, None without one."""
+    def exchange(self) -> Any:
+        """The exchange of gradients with other processes or replicas, None without one.
+
+        `off()` computes without it from there on, and returns "" or why that cannot be; `on()`
+        exchanges again.
+        """
         return None
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
@@ -282,9 +276,6 @@ class Loops:
             if self._bare_s > LONG_STEP_S:
                 driver.plan.step_ended(self._bare_s)
         self.update()
-
-    def fit_begins(self) -> None:
-        """Keras's `fit` is called."""
 
     def makes_batches(self) -> bool:
         """Count an update; whether so many came without a batch that the loop makes its own."""

@@ -16,9 +16,7 @@ from typing import Any
 from ..process.process import Attempt, Process, Unseen
 
 MOST = 512
-"""So many losses are kept between two flushes; beyond, only every second, fourth, …"""
-ALWAYS = 64
-"""The losses of the first updates are kept all: there the legs of a trial compare best."""
+"""So many losses are kept between two flushes: those of the first updates, which legs share."""
 OTHERS = 100
 """After so many updates by others the one by which updates were counted is given up."""
 
@@ -37,7 +35,6 @@ class Losses:
         self._warm_up_steps = int(leg.get("warm_up_steps") or 0)
         self.updates = 0
         self._kept: list[tuple[Any, Any, int]] = []
-        self._stride = 1
         self._source = ""
         self._seen = False
         self._paths: dict[Any, Path | None] = {}
@@ -58,15 +55,8 @@ class Losses:
         `mean_of` says of how many updates it is the running mean, 0 if it is none.
         """
         self._seen = True
-        if self._stride > 1 and isinstance(update, int) and not self._keeps(update):
-            return
-        self._kept.append((update, value, mean_of))
-        if len(self._kept) > MOST:  # every second, so that legs which thin differently share some
-            self._stride *= 2
-            if isinstance(self._kept[0][0], int):
-                self._kept = [one for one in self._kept if self._keeps(one[0])]
-            else:
-                self._kept = self._kept[::2]
+        if len(self._kept) < MOST:
+            self._kept.append((update, value, mean_of))
 
     def fitted(self, model: Any, logs: Any, updates: int | None, begins: bool) -> None:
         """Keras's train function returned: so many updates, None if it is not known.
@@ -119,14 +109,14 @@ class Losses:
     def variables(self, sources: Any) -> None:
         """Remember the variables that a tape was asked for, if they are the first."""
         if self._variables is None:
-            found = [one for one in leaves(sources) if getattr(one, "trainable", False)]
-            if found and all(hasattr(one, "assign") for one in found):
-                self._variables = [weakref.ref(one) for one in found]
+            found = [leaf for leaf in leaves(sources) if getattr(leaf, "trainable", False)]
+            if found and all(hasattr(variable, "assign") for variable in found):
+                self._variables = [weakref.ref(variable) for variable in found]
 
     def weights(self, parameters: list[Any]) -> None:
         """Remember the parameters of an optimizer, if it is the first."""
         if self._variables is None:
-            self._variables = [weakref.ref(one) for one in parameters]
+            self._variables = [weakref.ref(parameter) for parameter in parameters]
 
     def applied(self, key: tuple[Any, ...]) -> None:
         """An optimizer was applied, or a variable assigned, outside of any function."""
@@ -147,13 +137,13 @@ class Losses:
 
     def flush(self) -> None:
         """Write down what was kept since the last time; waits for the device."""
-        kept, self._kept, self._stride = self._kept, [], 1
+        kept, self._kept = self._kept, []
         with Attempt(self._process, "losses"):
-            self._write("loss", [self._read(*one) for one in kept])
+            self._write("loss", [self._read(*loss) for loss in kept])
             if not self._seen and self.updates:
                 self._sum()
             sums, self._sums = self._sums, []
-            self._write("weights", [(*one, 0) for one in sums])
+            self._write("weights", [(update, value, 0) for update, value in sums])
 
     # ----------------------------------------------------------------- internal
 
@@ -165,9 +155,6 @@ class Losses:
             return False
         self._others = 0
         return True
-
-    def _keeps(self, update: int) -> bool:
-        return update <= ALWAYS or update % self._stride == 0
 
     def _pick(self, key: Any, result: Any) -> Any:
         """The loss in what a step returned, None if there is none."""
@@ -210,8 +197,8 @@ class Losses:
                 self._sum()
 
     def _sum(self) -> None:
-        variables = [one() for one in self._variables or ()]
-        if not variables or any(one is None for one in variables):
+        variables = [variable() for variable in self._variables or ()]
+        if not variables or any(variable is None for variable in variables):
             self._variables = None
             return
         with Unseen(self._process):
@@ -280,7 +267,7 @@ def leaves(sources: Any) -> list[Any]:
     if isinstance(sources, dict):
         sources = list(sources.values())
     if isinstance(sources, (list, tuple)):
-        return [leaf for one in sources for leaf in leaves(one)]
+        return [leaf for source in sources for leaf in leaves(source)]
     return [sources]
 
 
@@ -298,7 +285,7 @@ def number_of(value: Any) -> float:
     """A loss as a number, the mean of several; waits for the device."""
     values = getattr(value, "values", None)
     if isinstance(values, tuple):
-        return sum(number_of(one) for one in values) / len(values)
+        return sum(map(number_of, values)) / len(values)
     if hasattr(value, "detach"):
         return float(value.double().mean())
     if hasattr(value, "numpy"):

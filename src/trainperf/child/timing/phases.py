@@ -8,15 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import process
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..job import ranks
 from ..process.process import Attempt, in_words
 from ..process.stacks import StackSampler
 from .loop import INPUT, LOCAL, PROFILE, RESIDENT, WARM_UP
-
-if TYPE_CHECKING:
-    from .loops import Exchange
 
 REST_S = 1.0
 TRIES = 2
@@ -35,7 +32,7 @@ class Phases:
     """
 
     def __init__(self, driver: Any) -> None:
-        self.exchange: Exchange | None = None
+        self.exchange: Any = None
         self._driver = driver
         self._stacks: StackSampler | None = None
         self._busy = 0  # times in which the input had no end of what it prepares
@@ -74,6 +71,8 @@ class Phases:
         driver = self._driver
         block = driver.plan.block
         try:
+            if driver.world is not None and driver.loops.name == "tensorflow":
+                raise Exhausted("the workers of a strategy ask each other for every batch")
             marks, began = drain(driver, block.seconds)
         except Exhausted as error:
             reason = str(error)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..job.ranks import Agreement
+from ..process.process import Attempt
 from .budget import Budget
 from .estimating import FEWEST
 from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, WARM_UP, Block, Plan
@@ -98,13 +99,13 @@ class RankPlan(Plan):
     def give_up(self, phase: str) -> None:
         """Take the steps of such blocks, as the other ranks do, but measure nothing."""
         if phase == INPUT:
-            self._blocks = [one for one in self._blocks if one["p"] != INPUT]
+            self._blocks = [block for block in self._blocks if block["p"] != INPUT]
             if self.block.phase == INPUT:
                 self.advance()
             return
-        for one in self._blocks:
-            if one["p"] == phase:
-                one["p"] = IDLE
+        for block in self._blocks:
+            if block["p"] == phase:
+                block["p"] = IDLE
         if self.block.phase == phase:
             self.block.phase = IDLE
 
@@ -155,7 +156,7 @@ class RankPlan(Plan):
 
     def _take(self, schedule: dict[str, Any]) -> None:
         self._ends = schedule["from"]
-        self._blocks = [dict(one) for one in schedule["blocks"]]
+        self._blocks = [dict(block) for block in schedule["blocks"]]
         self._agreement.world.absent = tuple(schedule["silent"])
 
     def _made(self, silent: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -172,7 +173,7 @@ class RankPlan(Plan):
             made = [self._in_steps(phase, index) for phase in phases]
             if index == 0 and not silent:
                 made.append(self._in_steps(PROFILE, 0))
-            left -= sum((one["n"] + one["settle"]) * self.step_estimate() for one in made)
+            left -= sum((block["n"] + block["settle"]) * self.step_estimate() for block in made)
             if index >= (2 if self.slow else 3) and left < 0:
                 break
             blocks += made
@@ -196,7 +197,7 @@ def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
     if settings.get("leg") is None:
         limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)
         if driver.world is None:
-            return Plan(*limits, left=driver.steps_left)
+            return Plan(*limits, left=lambda: _steps_left(driver))
         return RankPlan(*limits, driver.world.agreement(driver.kind))
     from .legs import leg
 
@@ -204,3 +205,10 @@ def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
     slices.epochs = lambda: driver.epochs_ended
     slices.describe = lambda: leg.describe(driver)
     return slices
+
+
+def _steps_left(driver: Any) -> int | None:
+    with Attempt(driver.process, "how many steps the loop has left"):
+        left: int | None = driver.steps_left()
+        return left
+    return None

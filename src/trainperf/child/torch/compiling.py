@@ -68,7 +68,10 @@ def watch_metrics(loops: Any, module: Any) -> None:
             limit=bool(LIMIT.search(str(metrics.get("fail_reason") or raised[-1:]))),
         )
 
-    before(process, module, "record_compilation_metrics", "what was compiled", note)
+    owner, name = module, "record_compilation_metrics"
+    if hasattr(module, "_METRICS_CONTEXT"):  # PyTorch 2.6 has it for all threads, made by now
+        owner, name = module._METRICS_CONTEXT, "_on_exit"
+    before(process, owner, name, "what was compiled", note)
 
 
 def graphs() -> int:
@@ -86,10 +89,10 @@ def watch_breaks(loops: Any, module: Any) -> None:
     """Note graph breaks as they are logged; `module` is `torch._dynamo.symbolic_convert`."""
     import torch
 
-    def note(translator: Any, *args: Any, **kwargs: Any) -> None:
+    def note(*args: Any, **kwargs: Any) -> None:
         given = [*args, *kwargs.values()]
         told = [str(one) for one in given if isinstance(one, (str, BaseException))]
-        error = next((one for one in given if isinstance(one, BaseException)), None)
+        error = next((one for one in given if isinstance(one, BaseException)), sys.exception())
         if error is None or not torch.is_grad_enabled():
             return
         stack = reversed(getattr(error, "real_stack", None) or ())
@@ -103,4 +106,6 @@ def watch_breaks(loops: Any, module: Any) -> None:
             )
 
     owner = module.InstructionTranslatorBase
+    if not hasattr(owner, "log_graph_break"):  # PyTorch 2.6 logs as it handles what ends the graph
+        owner = module
     before(loops.process, owner, "log_graph_break", "where a graph breaks", note)

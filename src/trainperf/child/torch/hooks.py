@@ -23,14 +23,14 @@ from .loops import TorchLoops
 if TYPE_CHECKING:
     from ..timing.loops import Loops
 
-OLDEST = (2, 11)
+OLDEST = (2, 6)
 
 
 def imported(loops: TorchLoops, module: Any) -> None:
     """Watch what is set for the whole of PyTorch, and backward calls."""
     version = str(module.__version__)
     if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < OLDEST:
-        loops.process.note(f"PyTorch {version} is older than 2.11, the oldest that is tested")
+        loops.process.note(f"PyTorch {version} is older than 2.6, the oldest that is tested")
     see_backward(loops, module)
     facts.watch_flags(loops, module)
     loops.training.retries = memory.retries
@@ -66,7 +66,6 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
                 # Workers have their sockets in the folder of the process that starts
                 # them, if it has one: ours is known, and removed when it is stopped.
                 sys.modules["multiprocessing.util"].get_temp_dir()
-                loops.process.temporary.record()
         iterator = original(self)
         with Attempt(loops.process, "loader's iterator"):
             kept = getattr(self, "persistent_workers", False)  # it holds its iterator

@@ -19,7 +19,7 @@ from trainperf.model import Equivalence, Evidence, Finding, Site, Trainer
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import Wanted, set_argument
 from trainperf.rewrite.configuration import line_of
-from trainperf.source.origins.calls import Elsewhere, RecordedCall
+from trainperf.source.origins import Elsewhere, RecordedCall
 from trainperf.trainer_settings import GOVERNS, Setting, filled
 
 Rewrite = Callable[["Script", Finding], None]

@@ -16,7 +16,7 @@ from trainperf.fixes.common.words import percent, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import Wanted, set_at_origin
-from trainperf.source.origins.calls import RecordedCall
+from trainperf.source.origins import RecordedCall
 from trainperf.source.statements import names_in
 
 CPU_LEAST = 1.30

@@ -15,7 +15,7 @@ from trainperf.fixes.ranks._exchange import (
     price_without,
     step_without_exchange,
 )
-from trainperf.model import Equivalence, Evidence, Missing, Parallel, is_taken
+from trainperf.model import Equivalence, Evidence, Parallel, is_taken
 
 IDLE = 0.05
 """Utilisation below which nobody uses a GPU: a desktop's own drawing stays under it."""
@@ -251,9 +251,6 @@ class ParallelNotWorth(Fix):
             return None
         unless = f", if nobody waited for rank {late.rank}" if late else ""
         cost = if_measured(lambda: f" The exchange takes {ms(exchange_seconds(evidence))}.")
-        even = job.break_even_batch_
-        batch = None if isinstance(even, Missing) else math.ceil(even)
-        more = f"more than about {batch:,} samples" if batch else "more samples"
         return Cause(
             title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
             text=f"A step takes {ms(real)} on {count} devices, and {ms(alone)} {how}: one does "
@@ -265,11 +262,8 @@ class ParallelNotWorth(Fix):
                 + ("measured" if measured else "by its step without the exchange"),
                 ratio=ratio,
             ),
-            advice=f"Train on one device, or give each {more} per step, with the learning rate "
-            "adjusted to the global batch.",
-            snippet=f"batch_size = {2 * batch}  # per device; they pay from about {batch} on"
-            if batch
-            else "",
+            advice="Train on one device, or give each more samples per step, with the learning "
+            "rate adjusted to the global batch.",
         )
 
 

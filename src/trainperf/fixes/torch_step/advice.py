@@ -127,7 +127,7 @@ class TorchGrowingGraph(Fix):
         if beyond < BEYOND * lines.seconds:
             return None
         grows, longer = evidence.over_time, ""
-        if grows is not None and grows.slower:
+        if grows is not None:
             longer = f" Late steps took {times(grows.ratio)} as long as early ones."
         return Cause(
             title="The backward goes through the graphs of earlier steps",

@@ -1,4 +1,4 @@
-"""The checks that need no framework: GPUs, cores, memory and disk."""
+"""The checks that need no framework: GPUs, cores and memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ MIB, GIB = 1024**2, 1024**3
 
 SHM_DOCKER_DEFAULT = 64 * MIB
 """Docker's default for --shm-size; PyTorch's loader workers hand batches over there."""
-
-DISK_LOW = 5 * GIB
-"""Free disk below which a checkpoint of a middling model may not fit; our choice."""
 
 MEMORY_LOW = 0.10
 """Share of memory left below which a run is likely to be killed or to swap; our choice."""
@@ -178,8 +175,6 @@ def check_memory(machine: Machine) -> Check:
     text = f"{size(limit)}, {size(available)} available"
     if limit < machine.memory_total:
         text += f" (cgroup limit; the machine has {size(machine.memory_total)})"
-    if machine.swap_total:
-        text += f"; {size(machine.swap_used or 0)} of {size(machine.swap_total)} swap used"
     if available < MEMORY_LOW * limit:
         return Check("Memory", "warning", text, "end other programs, or take smaller batches")
     return Check("Memory", "ok", text)
@@ -202,17 +197,6 @@ def check_shm(machine: Machine, torch: bool) -> Check:
     if free < MEMORY_LOW * total:
         return Check(name, "warning", text, "look for files that ended programs left there")
     return Check(name, "ok", text)
-
-
-def check_disk(machine: Machine) -> Check:
-    """Say how much disk is free in the current directory."""
-    free = machine.disk_free
-    if free is None:
-        return Check("Disk", "unknown", "the free space of this directory cannot be read")
-    text = f"{size(free)} free in this directory"
-    if free < DISK_LOW:
-        return Check("Disk", "warning", text, "make room before training writes checkpoints")
-    return Check("Disk", "ok", text)
 
 
 def _whole(cores: float) -> int:

@@ -12,7 +12,7 @@ from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.machine.doctor.compatibility import check_fit
 from trainperf.machine.doctor.frameworks import Build, installed_builds
-from trainperf.model import Gpu, InstanceType, Machine
+from trainperf.model import Gpu, Machine
 from trainperf.model.words import count, size
 from trainperf.run.interpreter import Interpreter, interpreter_for
 
@@ -21,8 +21,6 @@ _HELD = 0.25
 
 _BUSY = 0.05
 """Share of the time from which others keep a GPU busy; below, they only hold memory."""
-
-_GIGABIT = 1e9 / 8
 
 
 def examine(given: Path | None = None) -> Checkup:
@@ -75,7 +73,6 @@ def conclude(
             checks.check_omp(machine, environment),
             checks.check_memory(machine),
             checks.check_shm(machine, torch=any(build.name == "PyTorch" for build in builds)),
-            checks.check_disk(machine),
         )
     )
     return Checkup(machine, tuple(found))
@@ -181,65 +178,34 @@ def _mode(gpu: Gpu) -> Check | None:
 
 
 def check_instance(machine: Machine) -> tuple[Check, ...]:
-    """Say which AWS instance this is, what it offers and what it costs."""
-    instance = machine.instance
+    """Say which AWS instance this is, whether its GPUs can be seen, and what it costs."""
+    instance, name = machine.instance, "AWS instance"
     if instance is None:
         reason = machine.instance_reason
         text = f"{reason[:1].upper()}{reason[1:]}"
-        return (Check("AWS instance", "ok" if reason == NOT_AWS else "unknown", text),)
-    where = instance.zone or instance.region or "region not known"
-    source = f"told by {instance.source}" if instance.source else ""
-    if instance.type is None:
-        text = f"{instance.name}, {where}: what it offers is not known"
-        return (Check("AWS instance", "unknown", text), *_price(machine))
-    text = f"{instance.name}, {where}: {_offers(instance.type)}"
-    return (_seen(machine, instance.type, text, source), *_price(machine))
-
-
-def _seen(machine: Machine, kind: InstanceType, text: str, source: str) -> Check:
-    seen = len(machine.gpus)
-    told = f"{text} ({source})" if source else text
-    if 0 < seen < kind.gpus:
-        return Check(
-            "AWS instance",
+        return (Check(name, "ok" if reason == NOT_AWS else "unknown", text),)
+    text = f"{instance.name}, {instance.zone or instance.region or 'region not known'}"
+    if instance.source:
+        text += f" (told by {instance.source})"
+    seen, has = len(machine.gpus), instance.type.gpus if instance.type is not None else 0
+    check = Check(name, "ok", text)
+    if 0 < seen < has:
+        check = Check(
+            name,
             "warning",
-            f"{told}; {seen} of its {kind.gpus} GPUs can be seen here",
+            f"{text}; {seen} of its {has} GPUs can be seen here",
             "give the container all of them, or take a smaller instance",
         )
-    return Check("AWS instance", "ok", told)
+    return (check, _price(machine))
 
 
-def _offers(kind: InstanceType) -> str:
-    told = [f"{kind.vcpus} vCPUs", size(kind.memory)]
-    if kind.gpus:
-        told.append(f"{kind.gpus} × {kind.gpu}")
-    elif kind.gpu:
-        told.append(kind.gpu)
-    network = _rate(kind.network_bytes_s, kind.network_burst_bytes_s, _GIGABIT, "Gbit/s")
-    disk = _rate(kind.ebs_bytes_s, kind.ebs_burst_bytes_s, 1e6, "MB/s")
-    told += [f"network {network}"] if network else []
-    told += [f"EBS {disk}"] if disk else []
-    told.append(f"{kind.nvme_bytes / 1e9:,.0f} GB local NVMe" if kind.nvme_bytes else "no NVMe")
-    return ", ".join(told)
-
-
-def _rate(lasts: float | None, most: float | None, unit: float, name: str) -> str:
-    """Say what lasts, and what is reached for a while where that is more."""
-    if lasts is None:
-        return "" if most is None else f"up to {most / unit:g} {name}"
-    burst = f" (up to {most / unit:g} for a while)" if most is not None and most > lasts else ""
-    return f"{lasts / unit:g} {name}{burst}"
-
-
-def _price(machine: Machine) -> tuple[Check, ...]:
+def _price(machine: Machine) -> Check:
     if machine.price is not None:
         price = machine.price
-        return (Check("Price", "ok", f"${price.per_hour:.4g} an hour ({price.source})"),)
-    return (
-        Check(
-            "Price",
-            "unknown",
-            f"not known: {machine.price_reason or 'not asked'}",
-            "to see costs, give it: trainperf diagnose --price-per-hour DOLLARS …",
-        ),
+        return Check("Price", "ok", f"${price.per_hour:.4g} an hour ({price.source})")
+    return Check(
+        "Price",
+        "unknown",
+        f"not known: {machine.price_reason or 'not asked'}",
+        "to see costs, give it: trainperf diagnose --price-per-hour DOLLARS …",
     )

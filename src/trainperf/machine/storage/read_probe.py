@@ -33,19 +33,17 @@ PAGE = mmap.PAGESIZE
 
 @dataclass(frozen=True)
 class Piece:
-    """A range of a file; `whole` if it is all of it."""
+    """A range of a file."""
 
     path: str
     offset: int
     length: int
-    whole: bool
 
 
 @dataclass(frozen=True)
 class Read:
     """How long a piece took, seconds, and the bytes that came."""
 
-    opening: float
     seconds: float
     bytes: int
 
@@ -57,16 +55,11 @@ class Probed:
     `reason` says why there is no cold rate.
     """
 
-    probed_files: int = 0
     probed_bytes: int = 0
     cold_bytes_s: float | None = None
     cold_parallel_bytes_s: float | None = None
-    warm_bytes_s: float | None = None
-    open_s: float | None = None
     cold_file_s: float | None = None
     warm_file_s: float | None = None
-    whole_files: bool = False
-    cached_share: float | None = None
     reason: str = ""
 
 
@@ -147,24 +140,18 @@ def _timed(pieces: Sequence[Piece], seconds: float, cache: _Cache) -> Probed:
     one_by_one = pieces[::2] if len(pieces) >= 2 * PARALLEL else pieces
     alone = _cold(one_by_one, cache, began + 0.4 * seconds)
     if not alone:
-        held = list(cache.held.values())
-        return Probed(reason=_why_not_cold(cache), cached_share=_mean(held))
+        return Probed(reason=_why_not_cold(cache))
     others = pieces[1::2] if len(one_by_one) < len(pieces) else ()
     together, rate = _together(others, cache, began + 0.8 * seconds)
     done = [piece for piece, _ in alone] + together  # in the cache now, and nothing else surely is
     warm = _warm(done, began + seconds)
     cold = [one for _, one in alone]
     return Probed(
-        probed_files=len({piece.path for piece in done}),
         probed_bytes=sum(piece.length for piece in done),
         cold_bytes_s=_rate(cold),
         cold_parallel_bytes_s=rate,
-        warm_bytes_s=_rate(warm),
-        open_s=_mean([one.opening for one in cold]),
         cold_file_s=_mean([one.seconds for one in cold]),
         warm_file_s=_mean([one.seconds for one in warm]),
-        whole_files=all(piece.whole for piece in done),
-        cached_share=_mean(list(cache.held.values())),
     )
 
 
@@ -263,10 +250,10 @@ def sample(files: Sequence[tuple[str, int]]) -> list[Piece]:
 
 def _pieces(path: str, size: int, most: int) -> list[Piece]:
     if size <= PIECE:
-        return [Piece(path, 0, size, True)]
+        return [Piece(path, 0, size)]
     many = min(max(1, most // PIECE), size // PIECE)
     starts = [index * (size // many) // PAGE * PAGE for index in range(many)]
-    return [Piece(path, start, PIECE, False) for start in starts]
+    return [Piece(path, start, PIECE) for start in starts]
 
 
 def _opened(path: str) -> int:
@@ -285,7 +272,6 @@ def _read(piece: Piece) -> Read:
     buffer = memoryview(bytearray(min(_CHUNK, piece.length)))
     began = time.perf_counter()
     fd = _opened(piece.path)
-    began_reading = time.perf_counter()
     done = 0
     try:
         while done < piece.length:
@@ -296,7 +282,7 @@ def _read(piece: Piece) -> Read:
             done += got
     finally:
         os.close(fd)
-    return Read(began_reading - began, time.perf_counter() - began, done)
+    return Read(time.perf_counter() - began, done)
 
 
 @functools.cache

@@ -69,7 +69,6 @@ class Loader:
     prefetch_factor: int | None = None
     start_method: str = ""
     shuffled: bool = False
-    drop_last: bool = False
     sampler: str = ""
     built: int = 1
     random: bool | None = None

@@ -212,7 +212,7 @@ class Trace:
     """A few passes of the model, forward and backward, under PyTorch's tracer.
 
     Tracing makes a pass slower, above all one of many small operators: its times say
-    what the parts of a pass are to each other, and enter no speed-up. All but `passes`
+    what the parts of a pass are to each other, and enter no speed-up. All
     are means per pass. `operators` are the dearest, `others_s` what all others took.
     `fusable_s` is the time of operators that compiling can put together: PyTorch's own but
     products, convolutions, attention and look-ups; kernels only on a GPU, where they do little
@@ -226,7 +226,6 @@ class Trace:
     """
 
     device: Literal["cpu", "cuda"]
-    passes: int
     operators: tuple[Operator, ...]
     others_s: float
     kernels: float

@@ -20,7 +20,7 @@ from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
 from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import records
-from trainperf.ranks.merge.ranks import DAMAGED, Found, Job, Ranks, damaged, read_job, read_ranks
+from trainperf.ranks.merge.ranks import Found, Ranks, read_job, read_ranks
 from trainperf.ranks.records import RankRecord
 from trainperf.report.assemble.diagnosis import without_loop
 
@@ -41,38 +41,8 @@ def merge(
     the ranks differ.
     """
     began = time.monotonic()
-    job = every = read_job(folder)
-    strict = True
-    while True:
-        ranks = read_ranks(job, progress)
-        assert ranks.kept is not None
-        try:
-            diagnosis = _joined(job, ranks, folder, ignore, began, strict)
-        except DAMAGED as error:
-            if strict and len(job.members) == 1:  # no record can be read in all its parts
-                job, strict = every, False
-            else:
-                job = _without(job, ranks.kept[0], error)
-        else:
-            return replace(diagnosis, seconds=time.monotonic() - began)
-
-
-def _without(job: Job, one: Found, error: Exception) -> Job:
-    """The job without a rank whose record cannot be made sense of; raises where it is the last."""
-    what = damaged(one, error)
-    members = tuple(each for each in job.members if each is not one)
-    if not members:
-        raise what from error
-    return replace(job, members=members, notes=(*job.notes, f"{what}: it was left out"))
-
-
-def _joined(
-    job: Job, ranks: Ranks, folder: Path, ignore: tuple[str, ...], began: float, strict: bool
-) -> Diagnosis:
-    """The diagnosis of what was recorded by the rank that is kept whole, beside all others.
-
-    `strict`: raises where a part of its record cannot be read.
-    """
+    job = read_job(folder)
+    ranks = read_ranks(job, progress)
     assert ranks.kept is not None
     one, recording = ranks.kept
     recording = _of_the_job(recording, ranks.failed)
@@ -82,8 +52,6 @@ def _joined(
     notes = (*job.notes, *ranks.notes, *differing(members))
     try:
         evidence = read(recording, machine, tuple(ranks.by_rank.values()))
-        if evidence.unread and strict:  # another rank's record may be whole
-            raise ValueError(evidence.unread[0])
     except NoLoop as error:
         diagnosis = without_loop(recording, machine, error, began)
         notes = (*_missing(ranks), *notes)
@@ -99,7 +67,8 @@ def _joined(
             diagnosis = _without_edits(diagnosis, evidence)
             where = one.record.script or one.record.label
             notes = (*notes, f"no patch was made: {where} is not here as rank {one.rank} ran it")
-    return replace(diagnosis, notes=tuple(dict.fromkeys((*notes, *diagnosis.notes))))
+    notes = tuple(dict.fromkeys((*notes, *diagnosis.notes)))
+    return replace(diagnosis, notes=notes, seconds=time.monotonic() - began)
 
 
 def _of_the_job(recording: Recording, failed: tuple[Found, Recording] | None) -> Recording:

@@ -13,7 +13,7 @@ from trainperf.evidence.events import NoLoop, choose
 from trainperf.evidence.ranks import NO_LOOP, summarise
 from trainperf.model import Ending, Event, Rank, Recording
 from trainperf.model.words import ranks as ranks_in_words
-from trainperf.ranks import MOST_RANKS, records
+from trainperf.ranks import records
 from trainperf.ranks.records import RankRecord
 
 HINT = "each rank makes one: torchrun --no-python … trainperf diagnose --run-dir DIR train.py"
@@ -25,17 +25,8 @@ LEFT = re.compile(
 """Errors of gloo, NCCL and gRPC in a rank whose peer is gone, by message or class."""
 LAST = 1500
 
-
 DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a record of other values than a run writes gives, wherever it is read."""
-
-
-def damaged(one: Found, error: Exception) -> TrainperfError:
-    """The error of a record that can be read, and does not hold what it should."""
-    return TrainperfError(
-        f"the record in {one.folder.name} is damaged ({type(error).__name__}: {error})",
-        "merge the others without that folder, or record the job again",
-    )
 
 
 @dataclass(frozen=True)
@@ -174,19 +165,18 @@ def read_ranks(job: Job, progress: Callable[[float], None] = lambda fraction: No
     becomes a note. Raises `TrainperfError` where none can be.
     """
     ranks = Ranks(job.size)
-    errors: list[TrainperfError] = []
+    errors: list[Exception] = []
     for number, one in enumerate(job.members):
         try:
             _take(ranks, one, records.load_recording(one.record, one.folder))
-        except TrainperfError as error:
+        except (TrainperfError, *DAMAGED) as error:
             _unread(ranks, one, error)
             errors.append(error)
-        except DAMAGED as error:
-            errors.append(damaged(one, error))
-            _without_loop(ranks, one, str(errors[-1]))
         progress((number + 1) / len(job.members))
     if ranks.kept is None:
-        raise TrainperfError(f"no rank left a recording; {errors[0]}", errors[0].hint)
+        raise TrainperfError(
+            f"no rank left a recording; {errors[0]}", getattr(errors[0], "hint", HINT)
+        )
     return ranks
 
 
@@ -242,18 +232,16 @@ def _keep(ranks: Ranks, one: Found, recording: Recording) -> None:
 def _placed(rank: Rank, events: Iterable[Event], one: Found) -> Rank:
     """The rank with its launcher's word on which it is, where the process has none."""
     if _size(events) == 0:
-        rank = replace(rank, rank=one.rank, local_rank=one.record.place.local_rank)
+        rank = replace(rank, rank=one.rank)
     return rank if rank.host else replace(rank, host=one.record.host)
 
 
 def _size(events: Iterable[Event]) -> int:
     said = [int(event["world_size"] or 0) for event in events if event["e"] == "rank"]
-    if said and not 0 <= said[-1] <= MOST_RANKS:
-        raise ValueError(f"there is no job of {said[-1]} ranks")
     return said[-1] if said else 0
 
 
-def _unread(ranks: Ranks, one: Found, error: TrainperfError) -> None:
+def _unread(ranks: Ranks, one: Found, error: Exception) -> None:
     if one.record.problem:
         why = one.record.problem
     elif one.record.ending is None and not (one.folder / store.RECORDING_FILE).exists():
@@ -268,4 +256,4 @@ def _without_loop(ranks: Ranks, one: Found, why: str) -> None:
     if place.rank in ranks.by_rank:  # the record is of a host, and another's ranks count on
         ranks.notes.append(f"{one.record.host}, place {place.rank} of the job: {why}")
         return
-    ranks.by_rank[place.rank] = Rank(place.rank, one.record.host, None, why, place.local_rank)
+    ranks.by_rank[place.rank] = Rank(place.rank, one.record.host, None, why)

@@ -37,10 +37,6 @@ class Gpu:
     compute_capability: str | None = None
     power_limit_w: float | None = None
     max_sm_clock_mhz: int | None = None
-    pcie_generation: int | None = None
-    pcie_width: int | None = None
-    gpm: bool = False
-    persistence: bool | None = None
     ecc_errors: int | None = None  # uncorrected, since the driver was loaded
     mig: bool | None = None
     other_processes: int | None = None  # that had it open before the run started

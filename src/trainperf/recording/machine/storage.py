@@ -37,9 +37,8 @@ class Reads:
     their sum. `examples` are a few paths. `seen_by` says how they were noticed.
 
     `cold_bytes_s` is the rate at which a sample of these very files was read after the
-    kernel had dropped them from its cache, `warm_bytes_s` the same again from the cache;
-    `open_s` is the mean time to open one of them, cold. `probed_files` and `probed_bytes`
-    are the size of the sample; `reason` says why there was no probe. `needed_bytes_s`
+    kernel had dropped them from its cache. `probed_bytes` is the size of the sample; `reason` says
+    why there was no probe. `needed_bytes_s`
     is what the step would read if the input never made it wait: the bytes of one step
     over the resident time.
 
@@ -47,9 +46,8 @@ class Reads:
     `bytes_per_step` are for one batch of a process, `bytes_basis` says how the bytes are
     known; `stored_per_step` are those of them that came from storage, not from the
     kernel's cache. `cold_file_s` and `warm_file_s` are the mean time to open, read and
-    close one piece of the sample, a whole file where `whole_files`; `cold_parallel_bytes_s`
-    is the cold rate with four readers at once. `cached_share` is how much of the sample the
-    kernel's cache held when the run had ended.
+    close one piece of the sample, a whole file or 4 MiB of a larger one, from storage and from the
+    cache; `cold_parallel_bytes_s` is the cold rate with four readers at once.
     """
 
     volume: Volume
@@ -61,9 +59,6 @@ class Reads:
     examples: tuple[str, ...] = ()
     seen_by: str = ""
     cold_bytes_s: float | None = None
-    warm_bytes_s: float | None = None
-    open_s: float | None = None
-    probed_files: int = 0
     probed_bytes: int = 0
     needed_bytes_s: float | None = None
     reason: str = ""
@@ -74,9 +69,7 @@ class Reads:
     stored_per_step: float | None = None
     cold_file_s: float | None = None
     warm_file_s: float | None = None
-    whole_files: bool = False
     cold_parallel_bytes_s: float | None = None
-    cached_share: float | None = None
 
     @property
     def mean_bytes(self) -> float | None:
@@ -92,19 +85,14 @@ class Reads:
 
 @dataclass(frozen=True)
 class Objects:
-    """The S3 objects of one bucket that a script read or named, and a probe of them.
+    """The S3 objects of one bucket that a script read.
 
-    `requests` counts those seen while it was observed, `request_s` their mean time, `bytes`
-    what they returned. `latency_s` is the median time to the first byte in the probe,
-    `throughput` pairs of concurrent requests and bytes per second. `errors` counts what
-    went wrong by name ("SlowDown", "AccessDenied"). `probed_requests`, `probed_bytes` and
-    `probed_usd` are what the probe asked for and cost at most; `reason` says why there was none.
-
-    `request_s` ends with the response, `body_s` is the mean time of reading what came
-    behind it. `seconds` is the time in which `requests` were counted, `concurrency` how many
-    were under way at once while any was, `requests_per_step` those for one batch of a rank.
-    `keys` are a few that were asked for, each with its size in bytes if known; `endpoint` is
-    where the script's client sent them. `probe_errors` counts what went wrong in the probe.
+    `requests` counts those seen while it was observed, `request_s` their mean time, which ends with
+    the response, `body_s` the mean time of reading what came behind it, `bytes` what they returned.
+    `errors` counts what went wrong by name ("SlowDown", "AccessDenied"). `seconds` is the time in
+    which `requests` were counted, `concurrency` how many were under way at once while any was,
+    `requests_per_step` those for one batch of a rank. `endpoint` is where the script's client sent
+    them, "" for AWS itself. `region` is the bucket's, asked on an instance of AWS only.
     """
 
     bucket: str
@@ -114,37 +102,14 @@ class Objects:
     request_s: float | None = None
     bytes: int = 0
     mean_object_bytes: float | None = None
-    latency_s: float | None = None
-    throughput: tuple[tuple[int, float], ...] = ()
     errors: tuple[tuple[str, int], ...] = ()
-    probed_requests: int = 0
-    probed_bytes: int = 0
-    probed_usd: float = 0.0
-    reason: str = ""
     body_s: float | None = None
     seconds: float | None = None
     concurrency: float | None = None
     requests_per_step: float | None = None
-    keys: tuple[tuple[str, int | None], ...] = ()
     endpoint: str = ""
-    probe_errors: tuple[tuple[str, int], ...] = ()
 
     @property
     def requests_s(self) -> float | None:
         """Requests per second while it was observed; None where none were seen."""
         return self.requests / self.seconds if self.requests and self.seconds else None
-
-
-@dataclass(frozen=True)
-class Channel:
-    """An input channel of a SageMaker job, from its inputdataconfig.json.
-
-    `mode` is "File", "FastFile" or "Pipe"; `source` is "S3", "FSx" or "EFS", "" if the file
-    does not say.
-    """
-
-    name: str
-    mode: str
-    path: str
-    source: str = ""
-    content_type: str = ""

@@ -111,9 +111,6 @@ def _exchange(evidence: Evidence) -> Iterator[NotTaken]:
         yield NotTaken("the step on fewer devices", job.scaling_reason or NO_SCALING)
     elif job.scaling_reason:
         yield NotTaken("the step on some numbers of devices", job.scaling_reason)
-    even = job.break_even_batch_
-    if isinstance(even, Missing) and not isinstance(job.exchange.seconds_, Missing):
-        yield NotTaken("the batch from which more devices pay", even.reason)
 
 
 def nothing_measured(recording: Recording, reason: str) -> tuple[NotTaken, ...]:

@@ -162,16 +162,13 @@ def _callback_share(callback: CallbackCost, diagnosis: Diagnosis) -> float | Non
 def over_time(diagnosis: Diagnosis, page: Page) -> None:
     """Print how late steps compare with early ones, where they are slower."""
     seen = diagnosis.evidence.over_time
-    if seen is None or not seen.slower:
+    if seen is None:
         return
     lasted = f"{units.clock(seen.seconds)}, {units.count(seen.steps, 'step')}"
     page.heading(f"Over time (one run: {lasted})")
     taken = f"late {units.seconds(seen.late_s)}, early {units.seconds(seen.early_s)}"
     ratio = units.measured(seen.ratio, seen.low, seen.high)
     page.fact("steps", say(f"{taken}: {ratio} as long", WARN), 8)
-    if seen.batch_ratio is not None:
-        text = f"late ones have {units.number(seen.batch_ratio)} times the bytes of early ones"
-        page.fact("input", say(text), 8)
 
 
 def _input(diagnosis: Diagnosis) -> bool:

@@ -26,7 +26,7 @@ _NOT_WORTH = "parallel_not_worth"
 
 
 def exchange(diagnosis: Diagnosis, page: Page) -> None:
-    """Print how gradients are exchanged, what that costs, and what the links could give."""
+    """Print how gradients are exchanged, and what that costs."""
     job = diagnosis.evidence.parallel_
     if job is None or job.exchange is None:
         return
@@ -53,13 +53,6 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
         yield "Gradients", f"{units.size(found.bytes)} from each replica in a step{buckets}"
     if (all_reduce := known(found.all_reduce)) is not None:
         yield "All-reduce alone", _alone(all_reduce)
-    if found.link is not None:
-        most = found.link.bytes_s
-        gives = "" if most is None else f" can give {units.size(most)}/s"
-        source = f" ({found.link.source})" if found.link.source else ""
-        yield "Link", f"{found.link.kind}{gives}{source}"
-    if (batch := known(job.break_even_batch_)) is not None:
-        yield "Pays from", _break_even(job, batch)
 
 
 def _cost(cost: Measure, real: float | None) -> str:
@@ -89,19 +82,6 @@ def _alone(found: AllReduce) -> str:
     return (
         f"{units.seconds(found.seconds)} for a step's gradients between {found.devices} devices, "
         f"{units.size(found.bus_bytes_s)}/s on the bus"
-    )
-
-
-def _break_even(job: Parallel, batch: float) -> str:
-    """From which batch per replica on more replicas pay, beside the batch that it is."""
-    batches = [rank.batch_size for rank in job.processes if rank.batch_size]
-    now = ""
-    if batches:
-        each = sum(batches) / len(batches) * job.expected / job.replicas
-        now = f"; it is {each:,.0f} now"
-    return (
-        f"a batch of about {units.number(max(1.0, batch), 2)} per replica: from there on "
-        f"{job.replicas} replicas give more samples per second than one{now}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainperf.model import Channel, Diagnosis, Objects, Reads, Volume
+from trainperf.model import Diagnosis, Objects, Reads, Volume
 from trainperf.model import words as units
 from trainperf.report.document import STEP, Page, Section
 
@@ -28,15 +28,13 @@ KINDS = {
 
 def storage(diagnosis: Diagnosis, page: Page) -> None:
     """Print each volume that was read from; nothing where no file was seen."""
-    if not diagnosis.evidence.reads and not diagnosis.evidence.channels:
+    if not diagnosis.evidence.reads:
         return
     page.heading("Files that are read")
     for one in diagnosis.evidence.reads[:SHOWN]:
         _volume(one, page)
     if len(diagnosis.evidence.reads) > SHOWN:
         page.prose(f"and from {len(diagnosis.evidence.reads) - SHOWN} more volumes", indent=2)
-    for channel in diagnosis.evidence.channels:
-        page.prose(_channel(channel), indent=2)
 
 
 def _volume(one: Reads, page: Page) -> None:
@@ -44,8 +42,6 @@ def _volume(one: Reads, page: Page) -> None:
     if taken := _each_step(one):
         rows.append(("Each step", taken))
     rows.append(("Cold", _cold(one)))
-    if warm := _warm(one):
-        rows.append(("Warm", warm))
     for name, text in rows:
         page.fact(name, text, LABEL)
 
@@ -93,49 +89,21 @@ def _cold(one: Reads) -> str:
     text = f"{units.size(one.cold_bytes_s)}/s by one reader"
     if one.cold_parallel_bytes_s is not None:
         text += f", {units.size(one.cold_parallel_bytes_s)}/s by four"
-    if one.cold_file_s is not None:
-        text += f"; {_piece(one)} {units.seconds(one.cold_file_s)}"
-    if one.open_s is not None:
-        text += f", {units.seconds(one.open_s)} of it to open"
-    return f"{text} ({units.size(one.probed_bytes)} of {units.count(one.probed_files, 'file')})"
-
-
-def _warm(one: Reads) -> str:
-    if one.warm_bytes_s is None:
-        return ""
-    text = f"{units.size(one.warm_bytes_s)}/s"
-    if one.warm_file_s is not None:
-        text += f"; {_piece(one)} {units.seconds(one.warm_file_s)}"
-    if one.cached_share is not None:
-        text += f"; {units.share(one.cached_share)} of the sample was in memory after the run"
-    return text
-
-
-def _piece(one: Reads) -> str:
-    return "a file takes" if one.whole_files else "a piece of 4 MiB takes"
-
-
-def _channel(channel: Channel) -> str:
-    source = f" from {channel.source}" if channel.source else ""
-    mode = f"{channel.mode} mode" if channel.mode else "the job's own mode"
-    return f"Channel {channel.name}: {mode}{source}, at {channel.path}"
+    return f"{text} ({units.size(one.probed_bytes)} were read)"
 
 
 def objects(diagnosis: Diagnosis, page: Page) -> None:
-    """Print each bucket: what was asked while the script ran, and what a probe found."""
+    """Print what the script asked of each bucket."""
     if not diagnosis.evidence.objects:
         return
     page.heading("S3")
     for one in diagnosis.evidence.objects:
         region = f", {one.region}" if one.region else ""
         page.prose(f"s3://{one.bucket}/{one.prefix}{region}", indent=2)
-        for sentence in (_seen(one), _probed(one), _cost(one)):
-            if sentence:
-                page.prose(sentence, indent=4)
+        page.prose(_seen(one), indent=4)
 
 
 def _seen(one: Objects) -> str:
-    """The script's own requests."""
     if not one.requests:
         return "Named in the script; no request by boto3 or s3fs was seen."
     text = units.count(one.requests, "request")
@@ -151,37 +119,10 @@ def _seen(one: Objects) -> str:
         text += f"; {units.number(one.concurrency, 2)} at once"
     if one.mean_object_bytes is not None:
         text += f"; objects of {units.decimal_size(one.mean_object_bytes)} on average"
-    return f"{text}.{_errors(one.errors, ' Answered with ')}"
-
-
-def _probed(one: Objects) -> str:
-    """The findings of the probe, or why there was none."""
-    if one.latency_s is None:
-        return f"Not probed: {one.reason}." if one.reason else ""
-    text = f"Probe: first byte after {units.seconds(one.latency_s)} (median)"
-    if one.throughput:
-        rates = (
-            f"{units.decimal_size(rate)}/s with {many} at once" for many, rate in one.throughput
-        )
-        text += f"; {', '.join(rates)}"
-    return f"{text}.{_errors(one.probe_errors, ' Answered with ')}"
-
-
-def _cost(one: Objects) -> str:
-    if not one.probed_requests:
-        return ""
-    asked = units.count(one.probed_requests, "request")
-    cost = ""
-    if one.probed_usd:
-        amount = max(one.probed_usd, 1e-6)
-        digits = 6 if amount < 0.0001 else 4
-        cost = f"; at most ${amount:.{digits}f} by AWS's list prices"
-    return f"The probe took {asked} and {units.decimal_size(one.probed_bytes)}{cost}."
-
-
-def _errors(errors: tuple[tuple[str, int], ...], before: str) -> str:
-    told = [f"{name} {units.count(many, 'time')}" for name, many in errors]
-    return f"{before}{', '.join(told)}." if told else ""
+    if one.errors:
+        told = (f"{name} {units.count(many, 'time')}" for name, many in one.errors)
+        text += f". Answered with {', '.join(told)}"
+    return f"{text}."
 
 
 SECTIONS = (

@@ -25,7 +25,7 @@ _SHARES = ("utilization",)
 _NOT_NEGATIVE = (
     *("seconds", "seconds_per_step", "share", "steps", "line", "pairs", "legs", "floor"),
     *("loss_band", "break_even_steps", "calls", "kernels", "expected", "replicas", "hosts"),
-    *("bytes", "break_even_batch", "efficiency", "devices"),
+    *("bytes", "efficiency", "devices"),
 )
 
 

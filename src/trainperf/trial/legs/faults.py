@@ -47,6 +47,13 @@ class Ended(LegFailed):
         super().__init__(reason)
 
 
+class NotCompared(LegFailed):
+    """The script as it is cannot go on, so that nothing is said of a change of it."""
+
+    def __init__(self, failure: LegFailed) -> None:
+        super().__init__(f"could not be compared: the script as it is {failure}")
+
+
 class OutOfMemory(LegFailed):
     """A leg found no memory, of the machine or of a GPU: it may where fewer others live."""
 

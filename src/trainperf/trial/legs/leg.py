@@ -21,8 +21,7 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Event, Run
 from trainperf.model import Leg as LegSettings
 from trainperf.run.event_files import EventFiles
-from trainperf.run.output import Output
-from trainperf.run.spawn import prepare, run_file_of, start
+from trainperf.run.spawn import Output, prepare, run_file_of, start
 from trainperf.run.stopping import Guard, clear, stop_session
 from trainperf.trial.legs.faults import Ended, LegFailed, unpatched, why
 from trainperf.trial.legs.ports import with_own_port
@@ -260,7 +259,7 @@ class Leg:
             self._files.read()
             self._files.remove_temporary(all_made=True)
         if self._log is not None:
-            self._log.close()
+            self._log.file.close()
         if self._words is not None:
             self._words.close()
         self._words = self._log = None

@@ -1,6 +1,5 @@
 """The plan of a leg, without processes: what a slice counts, and when it must not go on."""
 
-import errno
 from types import SimpleNamespace
 
 import pytest
@@ -116,15 +115,6 @@ def test_a_slice_of_a_rank_ends_at_the_same_step_also_where_one_was_left_out(sli
                 plan.step_ended(0.1)
         ended[rank] = count, plan.block.steps
     assert ended == {0: (6, 4), 1: (6, 3)}
-
-
-def test_the_shared_file_has_its_space_before_it_is_touched(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "no space left")
-
-    monkeypatch.setattr(leg.words.os, "pwrite", full)
-    with pytest.raises(OSError, match="no space left"):
-        leg.words.Words(str(tmp_path), create=True)
 
 
 def test_steps_have_their_time_to_settle_after_the_last_that_compiled(slices):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...job import ranks
-from ...process import frames, turns
+from ...process import frames
 from ...process.collecting import Collections
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
@@ -50,7 +50,6 @@ class Driver:
     def __init__(self, loops: Loops, phases: tuple[str, ...]) -> None:
         training, process = loops.training, loops.process
         self.loops: Any = loops  # with what only the framework's own drivers know
-        self._framework = loops
         self.batches = loops.batches
         self.batch: Any = None
         self.training = training
@@ -139,15 +138,12 @@ class Driver:
 
     def describe(self) -> dict[str, Any]:
         """Facts about the loop that are known once it runs: batch, epochs, what feeds it."""
-        return self._framework.facts(self)
+        found: dict[str, Any] = self.loops.facts(self)
+        return found
 
     def dataset(self) -> Any:
         """The dataset or loader the loop iterates, or None."""
         return None
-
-    def source(self) -> Any:
-        """The dataset or loader the user made: that of a distributed one within it."""
-        return self.batches.undistributed(self.dataset())
 
     def recent_batches(self) -> list[Any]:
         """The last few batches that were seen."""
@@ -163,15 +159,16 @@ class Driver:
 
     def tracer(self) -> Tracer | None:
         """The tracer of such a loop's steps, None where there is none."""
-        return self._framework.tracer(self)
+        found: Tracer | None = self.loops.tracer(self)
+        return found
 
     def probe_names(self) -> tuple[str, ...]:
         """The names of what probes of such a loop record, for where none of them is made."""
-        return self._framework.probe_names()
+        return tuple(self.loops.probe_names())
 
     def exchange_extras(self) -> list[Extra]:
         """Measurements of the exchange alone; the ranks make them in step."""
-        return self._framework.exchange_extras(self)
+        return list(self.loops.exchange_extras(self))
 
     def profile_begins(self) -> None:
         """Steps whose times enter no figure begin."""
@@ -190,12 +187,6 @@ class Driver:
         """The script's calls besides its steps since this was asked last."""
         found: list[dict[str, Any]] = self.loops.calls.take()
         return found
-
-    def turns_left(self) -> int | None:
-        """How often the loops around the user's line turn yet, where their source tells."""
-        with Attempt(self.process, "how many steps the loop has left"):
-            return turns.left()
-        return None
 
     # ----------------------------------------------------------------- the loop
 
@@ -299,7 +290,7 @@ class Driver:
             return
         self._passes_of, self._pass = dataset, None
         with Attempt(self.process, "the passes of a dataset that is repeated"):
-            self._pass = self._framework.batches_of_pass(dataset)
+            self._pass = self.loops.batches_of_pass(dataset)
 
     def _begins_step_with(self, batches: int, late: int = 0) -> None:
         """A step begins that takes so many batches; up to so many were `late`, unseen before.
@@ -431,7 +422,7 @@ class Driver:
             if self._epoch_ends.enough(now.host):
                 # The time between epochs is known; where `fit` is called again, that comes next:
                 # the epochs that are left of this one end after a step or two until then.
-                self._epoch_ends.keep_stacks()
+                self._epoch_ends.keep()
                 self._times.read()
                 if self.cycles is None:
                     self.ending_ends()

@@ -25,17 +25,51 @@ SEEN_LATE = 2
 """A loop is seen to train after its first step, and may have taken so many batches before."""
 
 
-class IteratorDriver(Driver):
+class InputDriver(Driver):
+    """A loop that takes its batches from an iterator over a dataset; it can be opened again."""
+
+    def __init__(self, loops: Loops, iterator: Any) -> None:
+        super().__init__(loops, (REAL, RESIDENT, INPUT))
+        self._source = iterator  # the one batches come from
+        self._dataset = self.batches.dataset_of(iterator)
+        self._opened(self._dataset)
+        self.extras.insert(0, ("stages", self._time_stages))
+
+    def dataset(self) -> Any:
+        return self._dataset
+
+    def _time_stages(self, deadline: float) -> None:
+        self.loops.stages(self, deadline)
+
+    def _open_again(self) -> Any:
+        """A new iterator over the input, None where it gives its batches a single time."""
+        return None if self._dataset is None else iter(self._dataset)
+
+    def _take_from(self, iterator: Any) -> None:
+        if iterator is not self._source:  # Keras keeps that of a dataset that is repeated
+            self._source = iterator
+            self._opened(self._dataset)
+
+    def reopen(self) -> bool:
+        """Begin the next epoch of the input without the loop noticing."""
+        self.opens_again()
+        with Unseen(self.process):
+            source = self._open_again()
+        if source is None:
+            return False
+        self._take_from(source)
+        self.epoch_reopened()
+        return True
+
+
+class IteratorDriver(InputDriver):
     """A loop written by the user over a dataset: `for batch in dataset`."""
 
     kind = "iterator"
 
     def __init__(self, loops: Loops, iterator: Any) -> None:
-        super().__init__(loops, (REAL, RESIDENT, INPUT))
+        super().__init__(loops, iterator)
         self._iterator = iterator  # the one the user's loop holds
-        self._source = iterator  # the one batches come from
-        self._dataset = self.batches.dataset_of(iterator)
-        self._opened(self._dataset)
         self._original: Callable[[Any], Any] | None = None
         self._ring: deque[Any] = deque(maxlen=RING)
         self._replayed = 0
@@ -48,7 +82,6 @@ class IteratorDriver(Driver):
         self._companions: dict[int, Any] = {}
         seen = getattr(iterator, "_trainperf_updates", loops.updates)
         self._step_updates = max(1, loops.updates - seen)
-        self.extras.insert(0, ("stages", self._time_stages))
         self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
 
     def steps_left(self) -> int | None:
@@ -56,7 +89,7 @@ class IteratorDriver(Driver):
 
         One over the dataset itself goes on for as long as batches are given.
         """
-        return self.turns_left() if turns.asked_directly() else None
+        return turns.left() if turns.asked_directly() else None
 
     def owns(self, iterator: Any) -> bool:
         """Whether an iterator is the loop's: the same one, or over the same dataset."""
@@ -71,7 +104,7 @@ class IteratorDriver(Driver):
         self._of_this = 0
         began = self.clock()
         self._iterator = self._source = iterator  # the last reference to the one before
-        if self._framework.closes_late:
+        if self.loops.closes_late:
             self.lay_aside_of_gap(self.clock() - began)
         self._dataset = dataset
         self._opened(dataset)
@@ -90,9 +123,6 @@ class IteratorDriver(Driver):
     def _feeds(self, dataset: Any) -> bool:
         """Whether an iterator over this dataset feeds the loop."""
         return dataset is not None and self.batches.same_dataset(dataset, self._dataset)
-
-    def _time_stages(self, deadline: float) -> None:
-        self.loops.stages(self, deadline)
 
     def companion(self, iterator: Any) -> bool:
         if id(iterator) in self._companions:
@@ -140,7 +170,7 @@ class IteratorDriver(Driver):
         try:
             batch = original(self._source)
         except StopIteration:
-            if not self.wants_more or not self._reopen():
+            if not self.wants_more or not self.reopen():
                 self.ran_out(began)
                 raise
             batch = original(self._source)
@@ -168,7 +198,7 @@ class IteratorDriver(Driver):
                 self._original(self._source)
             except StopIteration:
                 began = self.clock()
-                if not self._reopen():
+                if not self.reopen():
                     raise Exhausted from None
                 try:
                     self._original(self._source)
@@ -185,9 +215,6 @@ class IteratorDriver(Driver):
 
     def prepare_resident(self) -> str:
         return "" if self._ring else "no batch was seen to replay"
-
-    def dataset(self) -> Any:
-        return self._dataset
 
     def can_end(self) -> bool:
         """Only where another epoch surely follows: what stands after training must not run."""
@@ -209,21 +236,6 @@ class IteratorDriver(Driver):
             self._ring = deque(maxlen=max(1, min(RING, RING_BYTES // size)))
         self.batch = self.batches.fresh(batch)
         self._ring.append(self.batch)
-
-    def _open_again(self) -> Any:
-        """A new iterator over the input, None where it gives its batches a single time."""
-        return None if self._dataset is None else iter(self._dataset)
-
-    def _reopen(self) -> bool:
-        self.opens_again()
-        with Unseen(self.process):
-            source = self._open_again()
-        if source is None:
-            return False
-        self._source = source
-        self._opened(self._dataset)
-        self.epoch_reopened()
-        return True
 
 
 # Keras's `fit`, where it takes its batches from Python: on PyTorch.
@@ -302,8 +314,28 @@ class FitDriver(IteratorDriver):
 class OwnBatchesDriver(Driver):
     """A loop that makes its own batches: nothing begins it again when it is over."""
 
+    def __init__(self, loops: Loops, phases: tuple[str, ...]) -> None:
+        super().__init__(loops, phases)
+        self._anchor: Any = None
+        self._last: Any = None
+        self._others = self._count = 0
+        self.updates_per_step = 1
+        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
+
     def steps_left(self) -> int | None:
-        return self.turns_left()
+        return turns.left()
+
+    def _begins_step(self, key: Any) -> bool:
+        """Count what is named by `key`; a step ends where the first of its kind comes round."""
+        if self._anchor is None:
+            self._anchor = key
+        begins: bool = key == self._anchor and (self._last != key or not self._others)
+        if begins:
+            self.updates_per_step, self._count = max(1, self._count), 0
+        self._count += 1
+        self._others += key != self._anchor
+        self._last = key
+        return begins
 
 
 class CallDriver(OwnBatchesDriver):
@@ -313,25 +345,16 @@ class CallDriver(OwnBatchesDriver):
 
     def __init__(self, loops: Loops) -> None:
         super().__init__(loops, (REAL, RESIDENT))
-        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
-        self._anchor: Any = None
-        self._last: Any = None
-        self._keys: set[Any] = set()
         self._calls: list[Callable[[], Any]] = []
         self._period: list[Callable[[], Any]] = []
 
     def called(self, key: Any, again: Callable[[], Any], batch: Any) -> None:
-        """The loop calls a step; a new period begins when the first of them comes round."""
+        """The loop calls a step."""
         self.batch = batch
-        if self._anchor is None:
-            self._anchor = key
-        self._keys.add(key)
-        if key == self._anchor and (len(self._keys) == 1 or self._last != key):
+        if self._begins_step(key):
             self._period, self._calls = self._calls, []
-            self.updates_per_step = max(1, len(self._period))
             self.boundary()
         self._calls.append(again)
-        self._last = key
 
     def boundary(self) -> None:
         """As in every loop, but a resident block is run here as one piece."""
@@ -361,20 +384,9 @@ class UpdateDriver(OwnBatchesDriver):
 
     def __init__(self, loops: Loops) -> None:
         super().__init__(loops, (REAL,))
-        self._anchor: Any = None
-        self._last: Any = None
-        self._others = self._count = 0
-        self.updates_per_step = 1
-        self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
 
     def updated(self, key: Any) -> None:
-        """Weights were updated; a step ends where the first updater comes round again."""
-        if self._anchor is None:
-            self._anchor = key
-        if key == self._anchor and (self._last != key or not self._others):
-            self.updates_per_step, self._count = max(1, self._count), 0
+        """Weights were updated."""
+        if self._begins_step(key):
             self.boundary()
             self.loops.step_begins(self)
-        self._count += 1
-        self._others += key != self._anchor
-        self._last = key

@@ -13,7 +13,7 @@ def available() -> int | None:
     The lower of `MemAvailable` and what the control group has left (its file cache
     counted as free); None where neither can be read.
     """
-    found = [each for each in (_machine(), _container()) if each is not None]
+    found = [free for free in (_machine(), _container()) if free is not None]
     return min(found) if found else None
 
 

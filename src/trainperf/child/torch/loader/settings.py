@@ -41,7 +41,6 @@ def settings_of(loader: Any) -> dict[str, Any]:
         "prefetch_factor": loader.prefetch_factor,
         "start_method": start_method(loader),
         "shuffled": "Random" in type(sampler).__name__ or getattr(sampler, "shuffle", 0) is True,
-        "drop_last": bool(loader.drop_last or getattr(loader.batch_sampler, "drop_last", False)),
         "init": frames.definition(init) if init is not None else None,
         "sampler": type(sampler).__name__,
     }

@@ -33,6 +33,10 @@ class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
     """A probe cannot be made here; the text says why."""
 
 
+class NotDone(NotOffered):
+    """A probe that could be made here, but for the time or a fault."""
+
+
 class NotNeeded(NotOffered):
     """A probe of something that is there already, or that could not change anything."""
 
@@ -149,27 +153,28 @@ class Probing:
         self._as_compiled = compiled
         self.optimizers: list[Any] = list(driver.loops.optimizers)
         self._pass: Pass | None = None
-        self._reason = ""
+        self._refused: NotOffered | None = None
         self._left: set[str] = set()
 
     def training_pass(self, calls: int = CALLS) -> Pass:
         """The pass, tried out; raises `NotOffered` where it cannot be run `calls` times."""
-        if self._pass is None and not self._reason:
+        if self._pass is None and self._refused is None:
             try:
                 self._pass = self._try()
             except NotOffered as error:
-                self._reason = str(error)
+                self._refused = error
             except Exception as error:
-                self._reason = f"its last pass could not be repeated: {in_words(error)}"
+                text = f"its last pass could not be repeated: {in_words(error)}"
+                self._refused = NotDone(text)
         if self._pass is None:
-            raise NotOffered(self._reason)
+            raise self._refused or NotOffered()
         self.check(calls * self._pass.once, f"a forward and backward takes {self._pass.once:.2g} s")
         return self._pass
 
     def check(self, takes_s: float, because: str) -> None:
         """Raise `NotOffered` where so many seconds do not fit any more."""
         if time.monotonic() + takes_s > self.deadline:
-            raise NotOffered(f"{because}: {self.lacking(takes_s)}")
+            raise NotDone(f"{because}: {self.lacking(takes_s)}")
 
     def lacking(self, takes_s: float) -> str:
         """Say that so many seconds do not fit any more."""

@@ -19,7 +19,7 @@ from ...process.process import in_words
 from ...timing.probing import spare_memory
 from ...timing.probing.alternating import CALLS, PROBE_S
 from .. import batches, memory
-from .passes import NO_ANSWER, NotNeeded, NotOffered, Pass, Probing, changed
+from .passes import NO_ANSWER, NotDone, NotNeeded, NotOffered, Pass, Probing, changed
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -48,31 +48,32 @@ def record(driver: Driver, deadline: float) -> None:
         if driver.kind == "fit" and name in OWN_STEP:
             continue
         answered = driver.world is None or left is not None
-        reason = _attempt(run, probing, name) if answered else NO_ANSWER
-        if reason:
-            driver.record.write("missing", what=f"probe {name}", reason=reason)
+        lacks = _attempt(run, probing, name) if answered else {"reason": NO_ANSWER}
+        if lacks:
+            driver.record.write("missing", what=f"probe {name}", **lacks)
     driver.record.flush()
 
 
-def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> str:
-    """Make a probe; return "" or why it was not made."""
+def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> dict[str, Any]:
+    """Make a probe; return nothing, or the `reason` why there is none and whether it `applies`."""
     try:
         if time.monotonic() > probing.deadline:
-            raise NotOffered(probing.lacking(PROBE_S))
+            raise NotDone(probing.lacking(PROBE_S))
         run(probing)
-        return ""
+        return {}
     except NotNeeded as error:
         probing.leave(name, str(error))
-        return ""
+        return {}
     except Exception as error:
         reason = str(error) if isinstance(error, NotOffered) else in_words(error)
+        applies = isinstance(error, NotDone) or not isinstance(error, NotOffered)
     probing.leave(name, reason)
     cuda = sys.modules["torch"].cuda
     if cuda.is_initialized():
         with contextlib.suppress(Exception):  # the reason of the probe says what happened
             probing.driver.sync()
             cuda.empty_cache()  # what it had taken
-    return reason
+    return {"reason": reason, "applies": applies}
 
 
 # ------------------------------------------------------- the pass, and the pass varied

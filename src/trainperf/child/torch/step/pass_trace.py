@@ -325,7 +325,6 @@ class OperatorTimes:
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
             "device": self.device,
-            "passes": len(self.windows),
             "seconds": self._mean(sum(end - start for start, end in self.windows)),
             "operators": [
                 {"name": name, "calls": calls / len(self.windows), "seconds": self._mean(spent)}

@@ -1,8 +1,10 @@
-"""Keras's and TensorFlow's writers, sent to the run's scratch folder at the same cost.
+"""The functions by which frameworks write and read files, sent to the run's scratch folder.
 
-Calls are redirected where a path is handed on to be written, so that the user's
-objects keep the user's paths. Files are only redirected in the modules that write
-them: the user's own calls of `tf.io.gfile` stay what they are.
+At the same cost. Calls are redirected where a path is handed on to be written, so that the user's
+objects keep the user's paths. Files are only redirected in the modules that write them: the user's
+own calls of `tf.io.gfile` stay what they are. Checkpoints of Lightning and of Hugging Face's
+Trainer come by way of `torch.save` and safetensors; what they write beside them by plain `open` is
+covered by the view alone.
 """
 
 from __future__ import annotations
@@ -10,34 +12,58 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
-from .writers import Scratch, argument, is_remote, put, text, wrap
+from ..process.process import Process
+from .rows import CHECKPOINT, FILES, OTHERS, READ, ROWS, SAVED_MODEL, WRITTEN
+from .writers import Scratch, argument, is_remote, text, wrap
 
-INDEX = ("", ".index")
-SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")
-
-
-def saving(module: Any, scratch: Scratch) -> None:
-    def make_save(original: Any) -> Any:
-        redirecting = argument(1, "filepath", scratch.redirect)(original)
-
-        def save_model(*args: Any, **kwargs: Any) -> Any:
-            path = kwargs.get("filepath", args[1] if len(args) > 1 else "")
-            if str(path).startswith("hf://") and len(args) < 4 and kwargs.get("zipped") is None:
-                kwargs["zipped"] = False  # as for every path on the Hugging Face Hub
-            return redirecting(*args, **kwargs)
-
-        return save_model
-
-    reading = functools.partial(scratch.reading, endings=INDEX)
-    wrap(module, "save_model", make_save)
-    wrap(module, "save_weights", argument(1, "filepath", scratch.redirect))
-    wrap(module, "load_model", argument(0, "filepath", reading))
-    wrap(module, "load_weights", argument(1, "filepath", reading))
+ENDINGS = {
+    CHECKPOINT: ("", ".index"),
+    SAVED_MODEL: ("/saved_model.pb", "/saved_model.pbtxt", "/config.json"),
+}
+"""What the name of either gets to become that of a file of it."""
 
 
-def model(module: Any, scratch: Scratch) -> None:
+class Writing:
+    """Redirects what modules write, to one scratch folder for all."""
+
+    def __init__(self, process: Process) -> None:
+        settings = process.settings
+        self._process = process
+        self._scratch = Scratch(settings["folder"], settings.get("guarded", []), process.note)
+
+    def hook(self, module: ModuleType) -> None:
+        """Redirect the writers of one module that was just imported. Never raises."""
+        try:
+            redirect(module, self._scratch)
+        except Exception as error:
+            self._process.note(
+                f"what {module.__name__} writes could not be redirected, it went where the script "
+                f"says: {type(error).__name__}: {error}"
+            )
+
+
+def redirect(module: ModuleType, scratch: Scratch) -> None:
+    """Redirect the writers of a module that was just imported, and what reads what they wrote."""
+    uses: dict[str, Callable[[Any], Any]] = {
+        WRITTEN: scratch.redirect,
+        READ: scratch.reading,
+        **{use: functools.partial(scratch.reading, endings=ENDINGS[use]) for use in ENDINGS},
+    }
+    for function, place, name, use in ROWS.get(module.__name__, ()):
+        owner, _, attribute = function.rpartition(".")
+        wrap(
+            getattr(module, owner) if owner else module, attribute, argument(place, name, uses[use])
+        )
+    if (files := FILES.get(module.__name__)) is not None:
+        setattr(module, files, Files(getattr(module, files), scratch))
+    if (besides := OTHERS.get(module.__name__)) is not None:
+        globals()[besides](module, scratch)
+
+
+def keras_model(module: Any, scratch: Scratch) -> None:
     def make(original: Any) -> Any:
         redirecting = argument(1, "filepath", scratch.redirect)(original)
 
@@ -50,16 +76,6 @@ def model(module: Any, scratch: Scratch) -> None:
         return export
 
     wrap(module.Model, "export", make)
-
-
-def keras_files(module: Any, scratch: Scratch) -> None:
-    put(module, "file_utils", Files(module.file_utils, scratch))
-
-
-def legacy_files(module: Any, scratch: Scratch) -> None:
-    tf = module.tf
-    gfile = Files(tf.io.gfile, scratch)
-    put(module, "tf", StandIn(tf, io=StandIn(tf.io, gfile=gfile)))
 
 
 def checkpoint(module: Any, scratch: Scratch) -> None:
@@ -77,37 +93,48 @@ def checkpoint(module: Any, scratch: Scratch) -> None:
 
         return save
 
-    reading = functools.partial(scratch.reading, endings=INDEX)
     wrap(module.TrackableSaver, "save", make_save)
-    wrap(module.TrackableSaver, "restore", argument(1, "save_path", reading))
 
 
-def checkpoint_files(module: Any, scratch: Scratch) -> None:
-    put(module, "file_io", Files(module.file_io, scratch))
+def legacy_files(module: Any, scratch: Scratch) -> None:
+    tf = module.tf
+    gfile = Files(tf.io.gfile, scratch)
+    module.tf = StandIn(tf, io=StandIn(tf.io, gfile=gfile))
 
 
-def reader(module: Any, scratch: Scratch) -> None:
-    reading = functools.partial(scratch.reading, endings=INDEX)
-    wrap(module, "NewCheckpointReader", argument(0, "filepattern", reading))
+def moving(module: Any, scratch: Scratch) -> None:
+    """Checkpoints of PyTorch are written under another name first, and old ones are removed.
 
+    What was redirected is renamed there; from a folder that this run wrote to files are removed
+    only for this run.
+    """
 
-def save(module: Any, scratch: Scratch) -> None:
-    redirecting = argument(1, "export_dir", scratch.redirect)
-    wrap(module, "save_and_return_nodes", redirecting)
+    def make_rename(original: Any) -> Any:
+        def rename(src: Any, dst: Any, **folders: Any) -> Any:
+            source = src if folders else scratch.reading(src)
+            if source is src:
+                return original(src, dst, **folders)
+            return original(source, scratch.redirect(dst))
 
+        return rename
 
-def load(module: Any, scratch: Scratch) -> None:
-    reading = functools.partial(scratch.reading, endings=SAVED_MODEL)
-    wrap(module, "load_partial", argument(0, "export_dir", reading))
+    def make_remove(original: Any) -> Any:
+        def remove(path: Any, **folder: Any) -> Any:
+            place = None if folder else scratch.place(path)
+            if place is None or not os.path.isdir(os.path.dirname(place)):
+                return original(path, **folder)
+            if os.path.lexists(place):
+                original(place)
+            elif scratch.is_removed(path) or not os.path.lexists(path):
+                return original(place)  # fails as it must: there is no such file
+            return scratch.remove(path)
 
+        return remove
 
-def summary(module: Any, scratch: Scratch) -> None:
-    redirecting = argument(0, "logdir", scratch.redirect)
-    wrap(module, "create_file_writer_v2", redirecting)
-
-
-def profiler(module: Any, scratch: Scratch) -> None:
-    wrap(module, "start", argument(0, "logdir", scratch.redirect))
+    for name in ("rename", "replace"):
+        wrap(os, name, make_rename)
+    for name in ("remove", "unlink"):
+        wrap(os, name, make_remove)
 
 
 class StandIn:
@@ -157,10 +184,8 @@ def _remove(scratch: Scratch, function: Any, path: Any) -> Any:
     place = scratch.place(path)
     if place is None:
         return function(path)
-    if os.path.lexists(place):
-        function(place)
-    elif not os.path.lexists(path) and not is_remote(path):
-        function(place)  # fails as it must: there is no such file
+    if os.path.lexists(place) or not (os.path.lexists(path) or is_remote(path)):
+        function(place)  # where nothing is, it fails as it must
     scratch.remove(path)
     return None
 
@@ -180,10 +205,8 @@ def _list(scratch: Scratch, function: Any, path: Any) -> Any:
 
 
 def _match(scratch: Scratch, function: Any, pattern: Any) -> Any:
-    if not isinstance(pattern, (str, os.PathLike)):
-        return function(pattern)
     folder, name = os.path.split(text(pattern))
-    place = scratch.place(folder or ".")
+    place = scratch.place(folder or ".") if name else None
     if place is None:
         return function(pattern)
     found = {path for path in function(pattern) if not scratch.is_removed(path)}

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Protocol
+from pathlib import Path
 
-from trainperf.source.module import Module, file_of
-from trainperf.source.origins.values import Contents, Given, Value
+from trainperf.source.module import Module
 from trainperf.source.scopes import FUNCTIONS, Binding, Function
 from trainperf.source.statements import last_name
 
-MOST_FILES = 300
+_MOST_FILES = 300
 """No more files than this are looked through for who calls a function."""
 
-DEEPEST = 6
+_DEEPEST = 6
 """A name is followed through so many files that import it from each other."""
 
 _IMPORTS = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*|[^\n#]*)|import[ \t]+([^\n#]+))", re.M
 )
 
-OWN = ("self", "cls")
-Definition = tuple[Module, Function | ast.ClassDef]
-Bound = tuple[Module, str, list[Binding]]
+_Definition = tuple[Module, Function | ast.ClassDef]
+_Bound = tuple[Module, str, list[Binding]]
 
 
 class Project:
@@ -67,7 +66,7 @@ class Project:
         """All files that the first ones import, and those that these import."""
         found: dict[str, None] = {}
         left = list(self._start)
-        while left and len(found) < MOST_FILES:
+        while left and len(found) < _MOST_FILES:
             path = left.pop(0)
             if path not in found and self._there(path):
                 found[path] = None
@@ -83,7 +82,7 @@ class Project:
                 if re.fullmatch(r"[\w.]+", each):
                     names.append(f"{joined}{each}")
             for name in dict.fromkeys(names):
-                file = file_of(name, path, self._there) if name.strip(".") else None
+                file = _file_of(name, path, self._there) if name.strip(".") else None
                 if file is not None:
                     yield file
 
@@ -92,22 +91,22 @@ class Project:
             self._data[path] = self._read(path)
         return self._data[path] is not None
 
-    def bound(self, name: str, path: str, depth: int = 0) -> Bound | None:
+    def bound(self, name: str, path: str, depth: int = 0) -> _Bound | None:
         """Return what binds what the file `path` imports as `name`: its file, its name there.
 
         `name` is dotted, relative if it begins with a dot.
         """
         module, _, own = name.rpartition(".")
-        found = file_of(module, path, self._there) if module.strip(".") else None
+        found = _file_of(module, path, self._there) if module.strip(".") else None
         file = self.file(found) if found is not None else None
-        if file is None or depth > DEEPEST:
+        if file is None or depth > _DEEPEST:
             return None
         bindings = file.top.bindings.get(own, [])
         if len(bindings) == 1 and bindings[0].kind == "import":
             return self.bound(bindings[0].origin, file.path, depth + 1)
         return (file, own, bindings) if bindings else None
 
-    def definition(self, name: str, path: str) -> Definition | None:
+    def definition(self, name: str, path: str) -> _Definition | None:
         """Return the `def` or `class` that the file `path` imports as `name`, and its file."""
         file, _, bindings = self.bound(name, path) or (None, "", [])
         target = bindings[0].node if len(bindings) == 1 else None
@@ -115,18 +114,7 @@ class Project:
             return file, target
         return None
 
-    def method(self, file: Module, node: ast.expr) -> Definition | None:
-        """Return the method of a class, or of the class around, that `A.f` or `self.f` names."""
-        if not isinstance(node, ast.Attribute):
-            return None
-        owner = file.scope(node).owner() if last_name(node.value) in OWN else None
-        found = (file, owner.node) if owner is not None else file.defined(node.value)
-        for each in getattr(found[1], "body", ()) if found is not None else ():
-            if isinstance(each, FUNCTIONS) and each.name == node.attr and found is not None:
-                return found[0], each
-        return None
-
-    def calls_of(self, wanted: Definition) -> list[tuple[Module, ast.Call]]:
+    def calls_of(self, wanted: _Definition) -> list[tuple[Module, ast.Call]]:
         """Return the calls of a function or class, those of a method by its name alone."""
         owner, node = wanted
         method = isinstance(owner.parent(node), ast.ClassDef)
@@ -150,16 +138,18 @@ class Project:
         return sum(each.name == name for file in files for each in file.functions)
 
 
-class Tracing(Protocol):
-    """A reader that follows expressions of a project to where they come from."""
+def _file_of(module: str, path: str | Path, there: Callable[[str], bool]) -> str | None:
+    """Return the file of `module`, as the file `path` imports it; None where there is none.
 
-    project: Project
-
-    def values(self, file: Module, node: ast.expr) -> tuple[Value, ...]:
-        """Return all that an expression may be."""
-
-    def objects(self, file: Module, node: ast.expr) -> tuple[Contents, ...]:
-        """Return all that an expression, whose attributes or entries are asked for, may hold."""
-
-    def held(self, bound: Given) -> Sequence[Contents]:
-        """Return all that something may hold that is bound so."""
+    `module` is dotted, relative if it begins with a dot. It is looked for beside the file that
+    imports it, then in the folders further out. `there` says whether a file exists.
+    """
+    bare = module.lstrip(".")
+    level = len(module) - len(bare)
+    folders = Path(os.path.abspath(path)).parents
+    for folder in folders[level - 1 : level] if level else folders:
+        stem = os.path.join(folder, *bare.split(".")) if bare else str(folder)
+        for file in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            if there(file):
+                return file
+    return None

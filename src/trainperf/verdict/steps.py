@@ -1,0 +1,239 @@
+"""What a step is bound by, by its times: one row for each answer, the first that holds is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trainperf.errors import NotMeasured
+from trainperf.fixes import by_id, concern
+from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
+from trainperf.model import INPUT_BOUND_BELOW, Evidence, Measure, Probe
+from trainperf.verdict import torch
+from trainperf.verdict.answer import SIDES, Answer, Case, side_of
+from trainperf.verdict.culprit import input_culprit
+from trainperf.verdict.sync import hidden_share, sync_bound
+
+NOISY = 0.25
+"""Noise of a step beyond which what its times say is probable: gains of half as much again hide."""
+
+MOSTLY_LOST = 0.5
+"""Below this utilisation a step is bound by what it loses, or by nothing that is known."""
+
+HOST_SHARE = 0.10
+"""Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
+
+_MOST = 0.5
+"""The share of the waiting that storage must take to be called its cause."""
+
+_ALIKE = 0.9
+"""Bounds that differ by less than the noise of a step are as good as equal."""
+
+
+def by_times(case: Case) -> Answer | None:
+    """What the step is bound by; None where its times do not tell."""
+    known = case.evidence.known_utilization
+    used = 1.0 if known is None else known
+    bound = known is not None and case.evidence.input_bound
+    mostly_used = known is not None and used >= MOSTLY_LOST
+    rows: tuple[tuple[bool, Callable[[Case], Answer | None]], ...] = (
+        (True, sync_bound),
+        (known is None, _without_resident),
+        (bound, _storage_bound),
+        (bound, _input),
+        (known is not None, torch.compiling),
+        (1 - used > HOST_SHARE, _tracing),  # resident batches trace nothing anew
+        (mostly_used, _eager),
+        (mostly_used, _host),
+        (mostly_used, _tracing),
+        (mostly_used, torch.outside),
+        (used < INPUT_BOUND_BELOW, _counted_limit),
+        (known is not None and used >= INPUT_BOUND_BELOW, _held_back),
+        (known is not None and used >= INPUT_BOUND_BELOW, _model),
+    )
+    answers = (judge(case) for holds, judge in rows if holds)
+    return next((answer for answer in answers if answer is not None), None)
+
+
+def noise_of(evidence: Evidence, answer: Answer) -> float:
+    """The noise of what an answer concerns: what is lost to the input was told by neighbours."""
+    return _input_noise(evidence) if answer.side in ("input", "storage") else evidence.times.noise
+
+
+def _input_noise(evidence: Evidence) -> float:
+    waiting = evidence.times.waiting_noise
+    return evidence.times.noise if waiting is None else waiting
+
+
+def _without_resident(case: Case) -> Answer | None:
+    evidence, first = case.evidence, case.first
+    if torch.taken_apart(evidence):
+        return torch.compiling(case) or torch.outside(case) or torch.model_bound(case)
+    if first is None:
+        return None
+    text = f"{first.title}. Each step takes {ms(evidence.times.real)}"
+    return Answer(side_of(first), text, names=first.id)
+
+
+# ------------------------------------------------------------------------------------ input
+
+
+def _input(case: Case) -> Answer:
+    evidence = case.evidence
+    real, resident = evidence.times.real, evidence.times.resident
+    if _contended(evidence):
+        into = (
+            "goes into handing batches over and sharing cores with the input, which alone makes "
+            f"one in {ms(evidence.times.input)}"
+        )
+    else:
+        verb = "goes into" if evidence.loop.kind == "call" else "waits for"
+        into = f"{verb} {input_culprit(evidence)}"
+    return Answer("input", f"{_free(evidence)}; {percent(1 - resident / real)} of each step {into}")
+
+
+def _free(evidence: Evidence, side: str = "Input") -> str:
+    """What free data would give, which is as sure as what a step loses to its input."""
+    most = "at most " if _input_noise(evidence) > NOISY else ""
+    ratio = times(evidence.times.real / evidence.times.resident)
+    return f"{side}-bound: the step could run {most}{ratio} as fast if data were free"
+
+
+def _contended(evidence: Evidence) -> bool:
+    """Whether the input alone is far quicker than what its presence costs a step.
+
+    Drained, it is opened once: of one that each step opens anew that says nothing.
+    """
+    measure = evidence.times.input_
+    if not isinstance(measure, Measure) or evidence.loop.opened_each is not None:
+        return False
+    return measure.seconds < 0.5 * (evidence.times.real - evidence.times.resident)
+
+
+def _storage_bound(case: Case) -> Answer | None:
+    """The step waits for its input, and most of that is files or objects on their way.
+
+    None where no finding measured that, or other work takes more of the waiting.
+    """
+    evidence = case.evidence
+    known = (finding.waits for finding in case.findings if finding.category == "storage")
+    found = max(filter(None, known), key=lambda waits: waits.seconds, default=None)
+    if found is None:
+        return None
+    real, resident = evidence.times.real, evidence.times.resident
+    waiting = real - resident
+    seconds = min(found.most_s, waiting)
+    if seconds < _MOST * waiting:
+        return None
+    verb = "goes into" if evidence.loop.kind == "call" else "waits for"
+    most = "up to " if found.most_s > min(found.seconds, waiting) else ""
+    text = (
+        f"{_free(evidence, 'Storage')}; {percent(1 - resident / real)} of each step {verb} data, "
+        f"{most}{ms(seconds)} of its {ms(real)} for {found.what}"
+    )
+    return Answer("storage", text)
+
+
+# ------------------------------------------------------------------------------------- host
+
+
+def _eager(case: Case) -> Answer | None:
+    """The step is the user's own and runs op by op."""
+    step = case.evidence.step_function
+    own = step is not None and not step.compiled
+    if not own and not any(model.run_eagerly for model in case.evidence.models):
+        return None
+    text = "Host-bound: the step runs eagerly, one operation at a time from Python"
+    probe = case.evidence.probes.get("compiled")
+    if not isinstance(probe, Probe):
+        return Answer("host", text, gain="; what compiling gives was not probed")
+    if probe.low < 1 + SMALLEST_GAIN:
+        return None
+    return Answer("host", f"{text}; compiled, it ran {times(probe.ratio)} as fast in a probe")
+
+
+def _host(case: Case) -> Answer | None:
+    evidence = case.evidence
+    try:
+        host, real = evidence.times.host, evidence.times.real
+    except NotMeasured:
+        return None
+    # Where the machine was slower while resident steps ran, so was the host's part of them.
+    share = host / max(real, evidence.times.resident, host)
+    if share < HOST_SHARE or (1 - evidence.utilization > share and not evidence.waiting_is_real):
+        return None  # more of it may be waiting, of which less than half is sure
+    keras = evidence.framework.keras is not None
+    culprit = "callbacks, logging and Keras's own Python" if keras else "callbacks and logging"
+    dear = next((cost for cost in evidence.callbacks if cost.batch_s > 0.5 * host), None)
+    if dear is not None:
+        culprit = f"the callback `{dear.name}`" + (f", {at(dear.where)}" if dear.where else "")
+    text = (
+        f"Host-bound: {percent(share)} of each step is spent outside the model's step, "
+        f"mostly in {culprit}"
+    )
+    return Answer("host", text)
+
+
+def _tracing(case: Case) -> Answer | None:
+    found = case.evidence.retracing
+    share = case.evidence.tracing_s / case.evidence.times.real
+    if found is None or found.steps == 0 or share < HOST_SHARE:
+        return None
+    text = (
+        f"Held up by tracing: `{found.function}` was traced {found.count} times again in "
+        f"{found.steps} steps; traces and the first runs of new graphs take "
+        f"{percent(min(1.0, share))} of a step"
+    )
+    return Answer("host", text)
+
+
+# -------------------------------------------------------------------- the machine, the model
+
+
+def _counted_limit(case: Case) -> Answer | None:
+    """The limit that the kernel's or the driver's own counts show, whatever times say."""
+    fix = None if case.first is None else by_id().get(case.first.id)
+    return _held_back(case) if fix is not None and fix.counted else None
+
+
+def _held_back(case: Case) -> Answer | None:
+    """The machine, as it is set up, is what a step loses most to."""
+    first = case.first
+    if first is None or first.category != "environment" or first.bound is None:
+        return None
+    # A quota is the cause where threads that are too many for it promise the same.
+    quota = next((finding for finding in case.findings if concern(finding) == "quota"), None)
+    if quota is not None and quota.bound is not None and quota.bound >= _ALIKE * first.bound:
+        first = quota
+    return Answer(
+        "environment",
+        f"{first.title}: each step takes {ms(case.evidence.times.real)}",
+        gain=f", and could run up to {times(first.bound or 1.0)} as fast",
+        names=first.id,
+    )
+
+
+def _model(case: Case) -> Answer:
+    evidence = case.evidence
+    text = (
+        f"Model-bound: the data is there in time (utilisation {percent(evidence.utilization)}); "
+        f"each step takes {ms(evidence.times.real)}"
+    )
+    if parts := torch.dearest(evidence):
+        text += f" ({parts})"
+    if hidden := hidden_share(evidence):
+        text += f", of which the exchange of gradients may be up to {percent(hidden)}"
+    bound = None if case.first is None else case.first.bound
+    gain = "" if bound is None else f", and could run up to {times(bound)} as fast"
+    return Answer("model", text, gain)
+
+
+def own_code(case: Case) -> Answer | None:
+    """A function of the user's, if the first finding is what it takes of a step."""
+    first = case.first
+    if first is None or first.own is None:
+        return None
+    text = (
+        f"{SIDES[first.category]}: {percent(first.own.share)} of each step passes in "
+        f"{first.own.name}, {at(first.where[0])}, which {first.own.does}"
+    )
+    return Answer(side_of(first), text)

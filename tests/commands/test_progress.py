@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -26,12 +27,22 @@ def line(progress: Progress, width: int = 80) -> str:
     return written(paper)
 
 
-def test_nothing_of_a_phase_is_written_into_a_pipe() -> None:
+def test_a_short_phase_is_not_written_into_a_pipe() -> None:
     pipe = console(terminal=False)
     with Progress(pipe) as progress:
         progress.phase("Warming up", 5)
         progress.advance(0.5)
     assert written(pipe) == ""
+
+
+def test_a_log_says_now_and_then_what_it_is_at(monkeypatch) -> None:
+    monkeypatch.setattr("trainperf.commands.progress.LOG_S", 0.01)
+    pipe = console(terminal=False)
+    with Progress(pipe) as progress:
+        progress.phase("train.py: warming up", 5)
+        while "warming" not in written(pipe):
+            time.sleep(0.01)
+    assert written(pipe).startswith("trainperf: 0 s: train.py: warming up\n")
 
 
 @pytest.mark.parametrize("terminal", [True, False])

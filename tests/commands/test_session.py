@@ -149,3 +149,23 @@ def test_who_is_on_a_gpu_is_asked_before_the_script_is(tmp_path, monkeypatch):
         with pytest.raises(TrainperfError):
             diagnose.diagnose(request, print)
         assert done == order
+
+
+@pytest.mark.parametrize(
+    ("typed", "to_type"),
+    [
+        ("torchrun --nproc_per_node 2 train.py", "-- torchrun --nproc_per_node 2 train.py"),
+        ("accelerate launch train.py", "-- accelerate launch train.py"),
+        ("python train.py --epochs 3", "diagnose train.py --epochs 3"),
+        ("run.sh 3", "diagnose -- bash run.sh 3"),
+        ("project", "diagnose project/train.py"),
+    ],
+)
+def test_what_is_no_script_gets_the_command_to_type(tmp_path, typed, to_type):
+    (tmp_path / "run.sh").write_text("torchrun train.py\n")
+    (tmp_path / "project").mkdir()
+    for name in ("data.py", "train.py"):
+        (tmp_path / "project" / name).touch()
+    with pytest.raises(TrainperfError) as raised:
+        session.target(None, tuple(typed.split()), tmp_path)
+    assert raised.value.hint.endswith(to_type)

@@ -11,7 +11,7 @@ from fixes.boxes import GIB, box
 from recordings import FIT, observed
 from trainperf.errors import NotMeasured
 from trainperf.evidence.devices import device, of_others
-from trainperf.model import Device, Gpu, MigSlice
+from trainperf.model import Device, Gpu
 
 T4, A10G = "Tesla T4", "NVIDIA A10G"
 LOOP = {**FIT, "kind": "iterator", "framework": "torch"}
@@ -146,32 +146,8 @@ def test_what_tensorflow_does_not_tell_nvml_does() -> None:
 # ----------------------------------------------------------------------------- slices
 
 
-SLICES = tuple(MigSlice(f"MIG-{n}{n}-bb", f"{A10G} MIG 1g.10gb", 10 * GIB) for n in (1, 2))
-DIVIDED = card(0, mig=True, slices=SLICES, memory_total=80 * GIB)
+DIVIDED = card(0, mig=True, memory_total=80 * GIB)
 PART = {"name": f"{A10G} MIG 1g.10gb"}
-
-
-@pytest.mark.parametrize(
-    ("uuid", "shown", "place"),
-    [
-        ("22-bb", None, 1),
-        ("00000000-aaaa", None, None),  # the card's: which slice it is, is not known
-        (None, "MIG-11-bb", 0),
-        (None, "MIG-GPU-00000000-aaaa/7/0", None),  # as old drivers name a slice
-        (None, None, None),
-    ],
-)
-def test_a_slice_is_known_by_its_own_uuid(
-    uuid: str | None, shown: str | None, place: int | None
-) -> None:
-    (gpu,) = on(told(0, uuid, memory=9 * GIB, **PART), cards=(DIVIDED,), shown=shown).gpus
-    assert (gpu.index, gpu.slice, gpu.mig, gpu.memory_total) == (0, place, True, 9 * GIB)
-
-
-def test_the_only_slice_that_is_shown_here_is_the_one() -> None:
-    alone = replace(DIVIDED, slices=SLICES[:1])
-    (gpu,) = on(told(0, "00000000-aaaa", **PART), cards=(alone,)).gpus
-    assert (gpu.slice, gpu.memory_total) == (0, 10 * GIB)
 
 
 def test_the_memory_of_an_unknown_slice_is_not_that_of_the_card() -> None:

@@ -113,18 +113,3 @@ def test_numbers_that_change_have_the_dtype_that_holds_them_all(types, dtype):
     (changing,) = found.numbers
     assert (changing.where.line, changing.argument, changing.dtype) == (9, 1, dtype)
     assert found.cause == "the Python number `weight`"
-
-
-def test_numbers_of_traces_before_the_timed_steps_are_left_out():
-    before = {**trace(11.0), "call": called(number(2, parameter="seed"))}
-    timed = {**trace(100.55), "call": called(number(), number("rate", parameter="rate"))}
-    found = retracing(observed(FIT, UPDATE, before, timed, *steps("real", [0.1])))
-    assert [each.argument for each in found.numbers] == [1, "rate"]
-    assert found.cause == "the Python numbers `weight` and `rate`"
-
-
-def test_the_function_that_was_traced_is_the_one_described():
-    first = {"e": "step_function", "name": "other", "where": {**PLACE, "line": 3}}
-    second = {"e": "step_function", "name": "step", "where": PLACE}
-    found = retracing(observed(FIT, UPDATE, trace(100.55), *steps("real", [0.1]), first, second))
-    assert found.where.line == 7

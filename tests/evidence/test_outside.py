@@ -114,26 +114,6 @@ def test_checkpoints_and_samples_beside_evaluations_are_parts_of_their_own():
     ]
 
 
-def test_checkpoints_of_two_lines_are_counted_each_by_its_steps():
-    made = steps("real", [0.1, 0.1, 0.6, 0.1, 0.1, 0.6, 0.1, 0.1, 0.6, 0.1])
-    ends = [made[at]["t"] - 0.5 for at in (2, 5, 8)]
-    files = ((0.0, 0.1, 7), (0.1, 0.15, 7), (0.25, 0.25, 8))  # two of the first line
-    works = [saving(at + more, took, line) for at in ends for more, took, line in files]
-    turn = found(*made, *works)
-    assert (turn.turn, turn.steps) == ("pause", 3)
-    assert [(one.what, one.seconds, one.where.line) for one in turn.spent] == [
-        ("saving", 0.25, 7),
-        ("saving", 0.25, 8),
-    ]
-
-
-def test_a_checkpoint_in_every_step_is_not_counted_twice():
-    made = steps("real", [0.1] * 10)
-    turn = found(*made, *(saving(step["s"] + 0.02, 0.06) for step in made))
-    assert (turn.steps, turn.seconds) == (1, pytest.approx(0.1))
-    assert turn.training_s == pytest.approx(0.04)
-
-
 def test_an_evaluation_in_the_first_turn_of_the_steps_own_loop_comes_back():
     where = {**HERE, "line": 30}
     loop = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}
@@ -163,13 +143,6 @@ def test_a_call_at_some_steps_is_counted_over_all_of_them():
     turn = found(once, block("real", 2, 10, 0), *rest)
     assert turn.spent[0].calls == pytest.approx(1 / 50)
     assert turn.spent[0].share == pytest.approx(1 / 6)
-
-
-def test_the_samples_of_calls_are_known_if_those_of_all_are():
-    for rows, known in (([1, 8], 8), ([1, None], None)):
-        calls = [{**called(5, 0.1), "rows": one} for one in rows]
-        turn = found({"e": "calls", "b": 0, "n": 10, "calls": calls}, block("real", 1, 10))
-        assert turn.spent[0].rows == known
 
 
 def in_place(seconds: float, instead_s: float, **fields: Any) -> Event:

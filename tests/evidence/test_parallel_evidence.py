@@ -19,7 +19,6 @@ from trainperf.evidence.parallel import (
     on_gpus,
     parallel,
     whole_job,
-    with_scaling,
 )
 from trainperf.evidence.ranks import summarise
 from trainperf.model import (
@@ -32,7 +31,6 @@ from trainperf.model import (
     Rank,
     Recording,
     Sample,
-    ScalingPoint,
 )
 from trainperf.model.parallel import GONE
 
@@ -184,11 +182,6 @@ def test_a_rank_that_was_started_again_counts_once_with_its_longer_record() -> N
     assert [one.ended for one in found.processes] == ["measured", "measured"]
 
 
-def test_a_rank_beyond_the_size_of_the_job_is_noted() -> None:
-    note = "rank 5 reported, where the job was to have 2 ranks"
-    assert note in job(process(0), process(1), process(5)).notes
-
-
 def test_the_batch_of_the_loop_is_that_of_all_ranks() -> None:
     loop = read(run(process(0), process(1, facts={"batch_size": 24})), box()).loop
     assert (loop.batch_size, loop.replicas) == (8 + 24, 2)
@@ -331,13 +324,6 @@ def test_a_late_input_is_told_from_a_late_step() -> None:
     assert found.phase == "step"
 
 
-def test_cores_that_another_rank_wants_are_a_cause() -> None:
-    ranks = [rank(number, local=0.012, cores=[number]) for number in range(3)]
-    slow = rank(3, local=0.038, cores=[2])
-    (found,) = of_ranks(*ranks, slow).stragglers
-    assert found.cause == "rank 2 may run on its cores as well"
-
-
 def test_a_host_whose_ranks_are_all_late_is_a_cause() -> None:
     ranks = [
         rank(number, local=0.038 if number > 2 else 0.012, host=f"node-{number // 3}")
@@ -395,26 +381,7 @@ def test_more_ranks_than_cores_are_noted() -> None:
     assert job(process(0), process(1)).notes == ()
 
 
-def test_without_rates_steps_are_compared() -> None:
-    found = job(process(0), process(1))
-    scaled = with_scaling(found, [ScalingPoint(1, 0.03, None), ScalingPoint(2, 0.06, None)])
-    assert scaled.scaling[1].efficiency == 0.5
-
-
 # ------------------------------------------------------------------------------ many
-
-
-def test_many_ranks_are_joined_as_few_are() -> None:
-    usual = rank(0, local=0.03)
-    ranks = [replace(usual, rank=number) for number in range(1024)]
-    ranks[700] = rank(700, local=0.05, input=0.05)
-    whole = run(process(0, rank={"world_size": 1025}, exchange={"replicas": 1025}))
-    found = joined(ranks, choose(whole))
-    assert found is not None
-    assert (found.expected, found.absent, found.replicas) == (1025, (1024,), 1025)
-    (straggler,) = found.stragglers
-    assert (straggler.rank, straggler.phase) == (700, "input")
-    assert cost(found).seconds == pytest.approx(REAL.seconds - 0.05)
 
 
 def test_uneven_shards_are_noted() -> None:

@@ -38,3 +38,9 @@ def test_what_comes_at_every_so_many_steps_is_a_turn_of_them():
 )
 def test_what_comes_without_a_plan_is_none(took):
     assert pauses(seen(took), 0.04) is None
+
+
+def test_steps_that_compile_are_no_pauses():
+    compiles = [{"e": "torch_compilation", "s": at} for at in (2.1, 4.4, 6.7)]
+    whole = seen(steps(0.32, 0.3, 0.34))
+    assert pauses(Observed((), whole.start, (*whole.loop, *compiles)), 0.04) is None

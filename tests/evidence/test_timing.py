@@ -32,13 +32,6 @@ def test_drift_makes_the_interval_wide():
     assert drifting.noise > 0.1
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_fewer_than_five_blocks_have_no_interval(count):
-    found = times(observed(FIT, *blocks("real", [0.1] * count))).real_
-    assert (found.low, found.high) == (None, None)
-    assert found.noise == 0.10
-
-
 def beside(waits):
     """Rounds of real steps and what others kept them waiting in each, as sampled."""
     events, samples = [], []
@@ -56,12 +49,6 @@ def test_rounds_beside_busy_neighbours_do_not_count_where_the_calm_ones_are_enou
     assert found.seconds == pytest.approx(0.1)
     assert found.noise < 0.01
     assert found.disturbed == 5
-
-
-def test_all_rounds_count_where_few_are_calm():
-    found = beside([0.0, 0.5, 0.5, 0.0, 0.5, 0.0, 0.5, 0.5, 0.5, 0.0])
-    assert found.disturbed == 0
-    assert found.seconds > 0.12
 
 
 def test_steps_inside_a_block_are_never_left_out():
@@ -87,11 +74,6 @@ def test_too_few_steps_are_no_measure_and_never_zero():
     assert isinstance(found.real_, Missing)
     with pytest.raises(NotMeasured, match="before the real phase"):
         _ = found.real
-
-
-def test_a_drain_of_one_batch_has_no_slope():
-    found = times(observed(FIT, drain((0.5, 1))))
-    assert isinstance(found.input_, Missing)
 
 
 def test_a_first_step_that_goes_on_with_what_a_drain_opened_is_no_restart():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import io
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +17,7 @@ import zoo
 from trainperf import evidence
 from trainperf.diagnose import Request
 from trainperf.diagnose.judging import first_verdict
-from trainperf.evidence.events import NoLoop, Parts
+from trainperf.evidence.events import NoLoop
 from trainperf.model import Diagnosis, Machine, Recording
 from trainperf.report.assemble import diagnosis as assembly
 from trainperf.report.assemble.diagnosis import without_loop
@@ -72,10 +71,6 @@ def readers(module: ModuleType) -> list[Any]:
     ]
 
 
-def broken(*_: object, **__: object) -> None:
-    raise KeyError("broken")
-
-
 @pytest.mark.parametrize(("module", "name"), [*readers(evidence), *readers(assembly)])
 def test_a_reader_that_fails_costs_its_part(
     module: ModuleType,
@@ -96,26 +91,6 @@ def test_a_reader_that_fails_costs_its_part(
     notes = unread(report(recording, machine))
     assert len(notes) == len(calls)
     assert all(BROKEN in text for text in notes)
-
-
-def test_each_part_that_cannot_be_read_is_named(
-    recording: Recording, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = Parts.read
-    named: dict[str, None] = {}  # those of each rank are read once more, for the job
-    fails = ""
-
-    def read(self: Parts, name: str, reader: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        named[name] = None
-        return original(self, name, broken if name == fails else reader, *args, **kwargs)
-
-    monkeypatch.setattr(Parts, "read", read)
-    report(recording, machine)
-    assert len(named) > 50
-    for name in tuple(named):
-        fails = name
-        notes = unread(report(recording, machine))
-        assert [text.rstrip(".").lower() for text in notes] == [f"{name} {BROKEN}".lower()]
 
 
 def test_an_event_that_lost_all_that_it_told_costs_what_it_told(

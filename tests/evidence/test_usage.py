@@ -49,20 +49,14 @@ def test_reasons_have_the_share_of_the_samples_that_gave_any_answer() -> None:
     assert found["throttle"] == ["power brake", "power cap"]
 
 
-def test_the_memory_of_a_slice_is_not_that_of_its_card() -> None:
-    samples = tuple(
-        Sample(11.0 + at, None, (GpuSample(0, memory_used=70, slices_used=(5 + at, None)),))
-        for at in range(2)
-    )
+def test_the_memory_of_a_card_is_not_that_of_a_slice() -> None:
+    samples = (Sample(11.0, None, (GpuSample(0, memory_used=70),)),)
     run = recording(FIT, REAL, samples=samples)
 
-    def peak(**fields: Any) -> int | None:
-        gpus = (CudaDevice(0, "A", index=0, **fields),)
+    def peak(mig: bool) -> int | None:
+        gpus = (CudaDevice(0, "A", index=0, mig=mig),)
         (use,) = usage(run, observed(FIT, REAL), Device("GPU", "A", 1, gpus))
         found: int | None = use.gpu[0]["memory_used_peak"]
         return found
 
-    assert peak() == 70
-    assert peak(mig=True, slice=0) == 6
-    assert peak(mig=True, slice=1) is None
-    assert peak(mig=True, slice=2) is None
+    assert (peak(False), peak(True)) == (70, None)

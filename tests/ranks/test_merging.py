@@ -167,14 +167,6 @@ def test_a_rank_that_does_not_say_who_it_is_is_missing_with_a_reason(tmp_path):
     assert any(str(file) in note for note in found.notes)
 
 
-def test_a_rank_whose_trainperf_was_killed_is_told_from_one_that_never_began(tmp_path):
-    leave(tmp_path, 0, 3)
-    (leave(tmp_path, 1, 3, ending=None) / store.RECORDING_FILE).unlink()
-    found = merge(tmp_path)
-    assert "left no recording" in ranks(found)[1].ended
-    assert found.evidence.parallel_.absent == (2,)
-
-
 def test_what_a_killed_trainperf_had_on_disk_is_read(tmp_path):
     leave(tmp_path, 0, 2)
     own = leave(tmp_path, 1, 2, ending=None)
@@ -187,13 +179,6 @@ def test_what_a_killed_trainperf_had_on_disk_is_read(tmp_path):
     assert killed.ended.startswith("killed by a signal in the ")
     assert killed.real.seconds == pytest.approx(0.030)
     assert records.load_recording(records.load(own), own).output_tail == "the last words"
-
-
-def test_why_a_rank_could_not_start_is_said(tmp_path):
-    leave(tmp_path, 0, 2)
-    own = leave(tmp_path, 1, 2, ending=Ending.FAILED, problem="cannot start python3.9: gone")
-    (own / store.RECORDING_FILE).unlink()
-    assert ranks(merge(tmp_path))[1].ended == "cannot start python3.9: gone"
 
 
 def test_ranks_that_disagree_on_how_many_they_are_are_refused(tmp_path):
@@ -214,14 +199,6 @@ def test_ranks_with_another_script_or_other_versions_are_noted(tmp_path):
     assert any("ranks 2 and 3 ran another train.py than rank 0" in note for note in notes)
     assert "rank 1 had torch 2.11.0, rank 0 torch 2.13.0" in notes
     assert any(note.startswith("rank 2 ran under trainperf 0.0.1, rank 0 under") for note in notes)
-
-
-def test_ranks_that_are_alike_are_not_noted(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text("x = 1\n")
-    for rank in range(2):
-        leave(tmp_path, rank, 2, script=str(script), script_sha256=records.digest(script))
-    assert not any("rank" in note for note in merge(tmp_path).notes)
 
 
 def test_records_of_another_job_are_left_out_and_named(tmp_path):
@@ -301,27 +278,6 @@ def test_records_none_of_which_can_be_read_are_refused_with_the_reason(tmp_path)
         (records.folder_of(tmp_path, rank) / records.RANK_FILE).write_text("{")
     with pytest.raises(TrainperfError, match=r"no record in .* can be read"):
         merge(tmp_path)
-
-
-def test_records_are_read_one_at_a_time(tmp_path, monkeypatch):
-    import gc
-    import weakref
-
-    for rank in range(6):
-        leave(tmp_path, rank, 6)
-    alive, most = [], [0]
-    load = records.load_recording
-
-    def counted(record, folder):
-        found = load(record, folder)
-        gc.collect()  # what a thread of an earlier test saw of our frames may wait for it
-        most[0] = max(most[0], sum(one() is not None for one in alive) + 1)
-        alive.append(weakref.ref(found))
-        return found
-
-    monkeypatch.setattr("trainperf.ranks.merge.ranks.records.load_recording", counted)
-    merge(tmp_path)
-    assert most[0] <= 3  # the one that is kept, the last one, the new one
 
 
 @pytest.mark.parametrize(

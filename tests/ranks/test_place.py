@@ -116,12 +116,6 @@ def test_tf_config_counts_the_chief_first():
     assert (worker.rank, worker.world_size, worker.by) == (2, 3, "TF_CONFIG")
 
 
-def test_workers_of_one_cluster_agree_on_the_name_of_the_job():
-    ids = {found(tf_config(WORKERS, "worker", index)).job_id for index in (0, 1)}
-    assert len(ids) == 1
-    assert "" not in ids
-
-
 def test_sagemaker_counts_hosts(tmp_path):
     folder = sagemaker(tmp_path, "algo-2", "algo-2", "algo-1")
     own = found({"TRAINING_JOB_NAME": "rnn-7"}, folder)

@@ -86,3 +86,15 @@ def test_a_rank_of_a_job_has_its_launcher():
 
     assert way_out(recording({"e": "rank", "rank": 0}, error, ending=Ending.FAILED)) is None
     assert way_out(recording(other, ending=Ending.FAILED)) is None
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "train.py: error: the following arguments are required: --data",
+        "Error: Missing option '--data'.",
+    ],
+)
+def test_arguments_that_a_script_asks_for_are_named(tail):
+    found = way_out(recording(ending=Ending.FAILED, output_tail=f"usage\n{tail}\n"))
+    assert found.startswith("It needs --data: put that behind its name: `trainperf diagnose ")

@@ -10,7 +10,6 @@
  *   STUB_PROCESSES=0                that compute on each GPU (default 2, at most 2)
  *   STUB_ORDER=2,0,1                NVML's GPU 0 is card 2, by its UUID (default 0,1,2,...)
  *   STUB_NAME=A;B                   names of GPU 0 and 1; the last one is that of all others
- *   STUB_SLICES=2                   MIG slices of each GPU with STUB_MIG=1 (default 1, at most 7)
  *   STUB_COMPUTE_MODE=3             exclusive to one process; 2 none at all (default 0)
  *   STUB_WAVE=0.4:0.5:1.0           utilisation: kernels run for half of each 0.4 s; what is told
  *                                   is the mean of the last whole window of 1 s
@@ -27,7 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct { unsigned index, calls, slice; } gpu_t; /* slice: 0 for the whole card */
+typedef struct { unsigned index, calls; } gpu_t;
 typedef struct { unsigned long serial; } snapshot_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
 typedef struct { unsigned long long total, free, used; } memory_t;
@@ -44,7 +43,7 @@ typedef struct {
 #define LOST 15
 #define NOT_SUPPORTED 3
 #define NOT_FOUND 6
-static gpu_t gpus[64], slices[64][7];
+static gpu_t gpus[64];
 static int snapshots;
 
 static const char *setting(const char *name, const char *otherwise) {
@@ -117,7 +116,7 @@ static const char *item(const char *list, char mark, unsigned place, char *into,
 int nvmlDeviceGetName(gpu_t *gpu, char *text, unsigned size) {
   char name[96];
   item(setting("STUB_NAME", "NVIDIA Stub"), ';', gpu->index, name, sizeof name);
-  ANSWER(gpu, snprintf(text, size, gpu->slice ? "%s MIG 1g.10gb" : "%s", name));
+  ANSWER(gpu, snprintf(text, size, "%s", name));
 }
 #ifndef NO_nvmlDeviceGetUUID
 int nvmlDeviceGetUUID(gpu_t *gpu, char *text, unsigned size) {
@@ -125,8 +124,7 @@ int nvmlDeviceGetUUID(gpu_t *gpu, char *text, unsigned size) {
   snprintf(own, sizeof own, "%u", gpu->index);
   const char *order = getenv("STUB_ORDER");
   unsigned card = (unsigned)atoi(order ? item(order, ',', gpu->index, part, sizeof part) : own);
-  ANSWER(gpu, snprintf(text, size, "%s-%08x-0000-0000-0000-%012x", gpu->slice ? "MIG" : "GPU",
-                       card, gpu->slice));
+  ANSWER(gpu, snprintf(text, size, "GPU-%08x-0000-0000-0000-%012x", card, 0));
 }
 #endif
 /* The processes with a file in STUB_LEGS that have not ended. */
@@ -154,9 +152,7 @@ static unsigned long long held(const gpu_t *gpu) {
   return ((unsigned long long)count * (unsigned)atoi(setting("STUB_LEG_MIB", "2048"))) << 20;
 }
 int nvmlDeviceGetMemoryInfo(gpu_t *gpu, memory_t *memory) {
-  unsigned long long before = gpu->slice ? 512ULL << 20 : (1ULL + gpu->index) << 30;
-  ANSWER(gpu, memory->total = (gpu->slice ? 10ULL : 24ULL) << 30;
-         memory->used = before + (gpu->slice < 2 ? held(gpu) : 0);
+  ANSWER(gpu, memory->total = 24ULL << 30; memory->used = ((1ULL + gpu->index) << 30) + held(gpu);
          memory->free = memory->total - memory->used);
 }
 #ifndef NO_nvmlDeviceGetComputeMode
@@ -164,18 +160,6 @@ int nvmlDeviceGetComputeMode(gpu_t *gpu, unsigned *mode) {
   ANSWER(gpu, *mode = (unsigned)atoi(setting("STUB_COMPUTE_MODE", "0")));
 }
 #endif
-static unsigned slices_of(void) {
-  return atoi(setting("STUB_MIG", "0")) ? (unsigned)atoi(setting("STUB_SLICES", "1")) : 0;
-}
-int nvmlDeviceGetMaxMigDeviceCount(gpu_t *gpu, unsigned *count) {
-  ANSWER(gpu, *count = slices_of() ? 7 : 0);
-}
-int nvmlDeviceGetMigDeviceHandleByIndex(gpu_t *gpu, unsigned place, gpu_t **slice) {
-  if (place >= slices_of()) return NOT_FOUND;
-  slices[gpu->index][place].index = gpu->index;
-  slices[gpu->index][place].slice = place + 1;
-  ANSWER(gpu, *slice = &slices[gpu->index][place]);
-}
 int nvmlDeviceGetCudaComputeCapability(gpu_t *gpu, int *major, int *minor) {
   ANSWER(gpu, sscanf(setting("STUB_CC", "8.6"), "%d.%d", major, minor));
 }
@@ -202,7 +186,7 @@ static unsigned windowed(unsigned otherwise) {
 }
 int nvmlDeviceGetUtilizationRates(gpu_t *gpu, utilization_t *use) {
   gpu->calls++;
-  if (slices_of()) return NOT_SUPPORTED; /* of a card in MIG mode, and of its slices */
+  if (atoi(setting("STUB_MIG", "0"))) return NOT_SUPPORTED;
   ANSWER(gpu, use->gpu = windowed((10 * gpu->calls) % 101); use->memory = 5);
 }
 #ifndef NO_nvmlDeviceGetPowerUsage

@@ -54,7 +54,6 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
             "uuid": "GPU-00000000-0000-0000-0000-000000000000",
             "compute_mode": "shared",
             "memory_before": 1 << 30,
-            "slices": [],
         }
     ]
     assert seen["samples"] == [
@@ -70,7 +69,6 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "sm_active": None,
                 "tensor_active": None,
                 "dram_active": None,
-                "slices_used": [],
                 "memory_of": {"11": 2 << 30, "12": 2 << 30},
             }
         ]
@@ -205,19 +203,10 @@ def test_a_driver_without_uuids_and_modes_leaves_them_out(tmp_path: Path) -> Non
     stub = build_nvml_stub(tmp_path, "NO_nvmlDeviceGetUUID", "NO_nvmlDeviceGetComputeMode")
     seen = watch(stub, MIG=1)
     assert (seen["gpus"][0]["uuid"], seen["gpus"][0]["compute_mode"]) == (None, "")
-    assert seen["gpus"][0]["slices"] == []
     assert seen["samples"][0][0]["memory_used"] == 1 << 30
 
 
-def test_a_card_in_mig_mode_tells_of_its_slices_and_of_no_utilisation(nvml_stub: Path) -> None:
-    seen = watch(nvml_stub, GPUS=2, MIG=1, SLICES=2)
-    slices = seen["gpus"][1]["slices"]
-    assert [one["uuid"] for one in slices] == [
-        "MIG-00000001-0000-0000-0000-000000000001",
-        "MIG-00000001-0000-0000-0000-000000000002",
-    ]
-    assert {one["memory_total"] for one in slices} == {10 << 30}
-    assert slices[0]["name"] == "NVIDIA Stub MIG 1g.10gb"
-    sample = seen["samples"][0][1]
-    assert sample["slices_used"] == [512 << 20] * 2
-    assert sample["utilization_percent"] is None
+def test_a_card_in_mig_mode_tells_of_no_utilisation(nvml_stub: Path) -> None:
+    seen = watch(nvml_stub, GPUS=2, MIG=1)
+    assert seen["gpus"][1]["mig"] is True
+    assert seen["samples"][0][1]["utilization_percent"] is None

@@ -104,7 +104,7 @@ def test_all_but_the_lines_that_are_edited_stays_to_the_last_byte(how: dict[str,
 
 
 def test_a_source_that_is_one_string_stays_one() -> None:
-    data = b'{"nbformat":4, "cells":[ {"source" : "a = 1\\nb = 2", "cell_type":"code"} ]}'
+    data = b'{"nbformat": 4, "cells": [{"source": "a = 1\\nb = 2", "cell_type": "code"}]}'
     text = Notebook(data).text.replace("b = 2", "b = 3")
     assert Notebook(data).with_text(text) == data.replace(b"b = 2", b"b = 3")
 

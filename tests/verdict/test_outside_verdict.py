@@ -75,21 +75,6 @@ def test_storage_that_takes_little_of_the_waiting_is_not() -> None:
     assert answered(case)[0] == "input"
 
 
-def test_what_is_read_one_after_the_other_is_set_against_the_step() -> None:
-    found = detected("storage_small_files", FROM_DISK)
-    assert "A step of 15.1 ms opens 64" in found.text
-    assert "19.9 ms in all" in found.text
-    asking = f"{WAITING} | objects = OBJECTS; objects[0].requests_per_step = 40.0"
-    assert "57.9 ms of a step of 57.9 ms" in detected("s3_request_latency", asking).text
-
-
-def test_a_cold_read_may_take_longer_in_the_run_than_in_the_probe() -> None:
-    # a limit of requests a second was seen to cost 1.15 times what the probe found
-    found = detected("storage_small_files", f"{FROM_DISK}; reads[0].cold_file_s = 8e-5")
-    assert found.bound == pytest.approx(15.075 / 9.234, abs=0.001)  # 1.25 × 5.12: all the waiting
-    assert found.waits.seconds == pytest.approx(0.00512)
-
-
 def test_a_run_that_used_up_a_burst_waits_longer_than_the_probe_says() -> None:
     """Measured: 16 times, where a probe after a pause said 1.48."""
     found = detected("storage_throughput", ON_EBS)
@@ -100,23 +85,6 @@ def test_a_run_that_used_up_a_burst_waits_longer_than_the_probe_says() -> None:
     assert busy.bound is not None
     assert busy.bound < 3
     assert "without computing" not in busy.text
-
-
-def test_an_input_that_waits_for_something_else_is_not_storages_doing() -> None:
-    little = "reads[0].stored_per_step = 1e6; reads[0].bytes_per_step = 1e6"  # 8 of 52.6 ms
-    assert bound("storage_throughput", f"{ON_EBS}; {little}") < 1.3
-
-
-@pytest.mark.parametrize(
-    ("parallel_bytes_s", "waits_s"),
-    [(250e6, 0.00994), (60e6, 0.01707)],  # what two readers get each, or what they got together
-)
-def test_workers_that_get_no_more_together_do_not_divide_the_time(
-    parallel_bytes_s: float, waits_s: float
-) -> None:
-    files = evidence_of(f"{FROM_DISK}; reads[0].cold_parallel_bytes_s = {parallel_bytes_s}").reads
-    found = detected("storage_small_files", replace(evidence_of(WAITING), reads=files))
-    assert found.waits.seconds == pytest.approx(waits_s, rel=0.01)
 
 
 # ------------------------------------------------------------------------- environment

@@ -19,8 +19,8 @@ NAMED = {"fact": "facts", "flag": "flags", "probe": "probes"}
 """Methods of the evidence that read one of its dictionaries by name."""
 
 UNSEEN = {
-    "a GPU": "CudaDevice.index CudaDevice.mig CudaDevice.slice Device.of_others DeviceWait Gpu "
-    "Loader.pin_memory Machine.driver_cuda MigSlice PhaseUse.gpu Rank.gpu Torch.memory "
+    "a GPU": "CudaDevice.index CudaDevice.mig Device.of_others DeviceWait Gpu "
+    "Loader.pin_memory Machine.driver_cuda PhaseUse.gpu Rank.gpu Torch.memory "
     "Line.device_s Trace.device_s Trace.gap_s Trace.tensor_core_s "
     "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices "
     "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",

@@ -98,13 +98,12 @@ def _reasons(saved: Baseline, times: Judged, runs: Runs, limits: Limits) -> Iter
     if times.outcome != "passed":
         why = "slower" if times.outcome == "failed" else times.reason
         text = f"{why}: {_figures(times, limits)}"
-        figures = (times.change, limits.max_regression, *times.interval)
-        yield Reason("time", times.outcome, text, *figures)
+        yield Reason("time", times.outcome, text, times.change, limits.max_regression)
     for finding in _new(saved, runs, limits):
         yield _of_finding(finding, _uncertain(saved, runs), limits)
     if floor is not None and busy and max(busy) < floor:
         text = f"utilisation {max(busy) * 100:.0f} %, at least {floor * 100:.0f} % is wanted"
-        yield Reason("utilization", "failed", text, max(busy), floor, min(busy), max(busy))
+        yield Reason("utilization", "failed", text, max(busy), floor)
 
 
 def _new(saved: Baseline, runs: Runs, limits: Limits) -> list[Finding]:
@@ -176,9 +175,6 @@ def _times(judged: Judged) -> CheckedTimes:
         change=judged.change,
         change_low=low,
         change_high=high,
-        noise_before=judged.before_noise,
-        noise_after=judged.after_noise,
-        machine_change=judged.machine,
     )
 
 

@@ -38,7 +38,10 @@ DONE, FAIL_ON, OUR_ERROR, SCRIPT_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(trainperf.__version__, prog_name="trainperf")
 def cli() -> None:
-    """Say why a TensorFlow, Keras or PyTorch script trains slowly, and what to change."""
+    """Say why a TensorFlow, Keras or PyTorch script trains slowly, and what to change.
+
+    Start with: trainperf diagnose train.py
+    """
 
 
 @cli.command(

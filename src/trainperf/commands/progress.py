@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -13,15 +14,17 @@ from rich.text import Text
 from trainperf.report.plain import one_line
 
 _BAR = 20
+LOG_S = 10.0
+"""Between two lines in a log."""
 _ENOUGH = 0.05  # of a phase done: below this its pace says nothing about its end
 
 
 class Progress:
     """Shows the phase of the work, how far it is and how long still.
 
-    Only where `console` (one that writes to stderr) is a terminal; elsewhere nothing
-    is written but notes, as lines that start with "trainperf: ". With `quiet`,
-    nothing at all. Never fails: where stderr is gone, it falls silent.
+    Where `console` (one that writes to stderr) is no terminal, what it is at is written as a line
+    every ten seconds. Notes are lines that stay. With `quiet`, nothing at all. Never fails: where
+    stderr is gone, it falls silent.
     """
 
     def __init__(
@@ -37,6 +40,8 @@ class Progress:
         self._expected_s: float | None = None
         self._fraction: float | None = None
         self._spinner = Spinner("line")
+        self._over = threading.Event()
+        self._began = clock()
 
     def __enter__(self) -> Progress:
         if self._console.is_terminal and not self._console.is_dumb_terminal and not self._quiet:
@@ -49,9 +54,12 @@ class Progress:
                 redirect_stderr=False,
             )
             self._safely(self._live.start)
+        elif not self._quiet:
+            threading.Thread(target=self._log, name="trainperf-progress", daemon=True).start()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._over.set()
         live, self._text = self._live, ""
         if live is not None:
             self._safely(live.stop)
@@ -70,12 +78,22 @@ class Progress:
         """Say how much of the phase is done, 0 to 1; without it, time tells."""
         self._fraction = min(1.0, max(0.0, fraction))
 
+    def _log(self) -> None:
+        """Write what it is at every ten seconds, until it is over: for logs of CI."""
+        while not self._over.wait(LOG_S):
+            if self._text:
+                after = self._clock() - self._began
+                self._print(f"trainperf: {after:.0f} s: {self._text}")
+
     def note(self, text: str) -> None:
         """Write a line that stays; the same one is written once only."""
         if self._quiet or text in self._noted:
             return
         self._noted.add(text)
-        line = Text(f"trainperf: {one_line(text)}")
+        self._print(f"trainperf: {one_line(text)}")
+
+    def _print(self, text: str) -> None:
+        line = Text(text)
         self._safely(lambda: self._console.print(line, soft_wrap=True, highlight=False))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -101,6 +119,8 @@ class Progress:
             known = f"about {max(1, round(left))} s left"
             times += f", {known if left > 0 else 'longer than expected'}"
         line.append(times, "dim")
+        if options.max_width >= 100:
+            line.append("  (Ctrl-C: report what is known)", "dim")
         line.truncate(options.max_width, overflow="crop")
         yield line
 

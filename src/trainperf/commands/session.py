@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
     """What is made of a request; `diagnose` is one."""
+
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "lightning", "fabric", "srun", "mpirun", "uv")
 
 USUAL_S = 15.0
 """Seconds for timing a loop, its stages and its probes on a quiet machine."""
@@ -85,7 +89,7 @@ def target(
             )
         return Target(command[1:], " ".join(command[1:]), cwd)
     path = cwd / command[0]
-    check_script(path, called)
+    check_script(path, called, command)
     own, notes = _python(path, python, cwd)
     if is_notebook(path.name):  # it runs in its own folder, as Jupyter starts it
         from trainperf.commands import notebooks
@@ -122,23 +126,36 @@ def running_target(pid: int) -> Target:
     return Target(job.command, job.label, Path(job.cwd), job.script, job=job)
 
 
-def check_script(path: Path, called: str = "diagnose") -> None:
-    """Refuse what Python could not run, before anything is started."""
+def check_script(path: Path, called: str = "diagnose", command: tuple[str, ...] = ()) -> None:
+    """Refuse what Python could not run, before anything is started, with what to type instead.
+
+    `command` are the words of the user's that begin with the script.
+    """
+    ours, words = f"trainperf {called}", shlex.join(command)
     if (path / "__main__.py").exists():
         return
     if not path.exists():
         near = sorted(other.name for other in path.parent.glob(f"*{path.suffix or '.py'}"))
         hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
+        if re.fullmatch(r"python[\d.]*", path.name) and command[1:]:
+            hint = f"the script alone: {ours} {shlex.join(command[1:])}"
+        elif path.name in LAUNCHERS or shutil.which(path.name):
+            hint = f"a launcher goes behind `--`: {ours} -- {words}"
         raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
     if not path.is_file():
         what = "a folder without __main__.py" if path.is_dir() else "no regular file"
-        raise TrainperfError(f"{path.name} is {what}", hint="name the script that trains")
+        scripts = sorted(path.glob("*.py"), key=lambda script: ("train" not in script.name, script))
+        named = f"{ours} {command[0].rstrip('/')}/{scripts[0].name}" if command and scripts else ""
+        hint = f"name the script that trains{named and f': {named}'}"
+        raise TrainperfError(f"{path.name} is {what}", hint=hint)
     if is_notebook(path.name):
         from trainperf.commands import notebooks
 
         notebooks.check(path)
         return
-    hint = f"for a shell script or another launcher: trainperf {called} -- COMMAND"
+    hint = f"for a shell script or another launcher: {ours} -- COMMAND"
+    if path.suffix in (".sh", ".bash"):
+        hint = f"a shell script goes behind `--`: {ours} -- bash {words or path.name}"
     try:
         compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except SyntaxError as error:

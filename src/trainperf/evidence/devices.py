@@ -42,74 +42,53 @@ def of_others(
 
 def index_of(uuid: str, gpus: Sequence[Gpu]) -> int | None:
     """NVML's index of the GPU that CUDA calls by this UUID; None where it is not there."""
-    gpu, _ = _by_uuid(uuid, gpus)
+    gpu = _by_uuid(uuid, gpus)
     return None if gpu is None else gpu.index
 
 
 def _device(
     told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
 ) -> CudaDevice:
-    """One device, put together from what CUDA and NVML say of it."""
-    gpu, place = _found(told, seen, gpus, facts)
-    memory = told["memory"]
-    if not memory and gpu is not None and not (gpu.mig and place is None):
-        memory = gpu.memory_total if place is None else gpu.slices[place].memory_total
+    """One device, put together from what CUDA and NVML say of it; NVML knows no slice's memory."""
+    gpu = _found(told, seen, gpus, facts)
+    mig = " MIG " in told["name"] or (gpu is not None and bool(gpu.mig))
     return CudaDevice(
         number=told["number"],
         name=told["name"],
         used=told["used"],
         index=None if gpu is None else gpu.index,
         uuid=told["uuid"],
-        memory_total=memory,
+        memory_total=told["memory"] or (None if gpu is None or mig else gpu.memory_total),
         compute_capability=told["capability"] or (None if gpu is None else gpu.compute_capability),
-        mig=" MIG " in told["name"] or (gpu is not None and bool(gpu.mig)),
-        slice=place,
+        mig=mig,
     )
 
 
 def _found(
     told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
-) -> tuple[Gpu | None, int | None]:
-    """The GPU of NVML that a device of CUDA is, and the place of its slice; None where unsure."""
+) -> Gpu | None:
+    """The GPU of NVML that a device of CUDA is; None where unsure."""
     if told["uuid"]:
         return _by_uuid(told["uuid"], gpus)
     shown, number = facts.get("cuda_visible_devices"), told["number"]
     words = shown.split(",") if isinstance(shown, str) else [str(one["number"]) for one in seen]
     if len(words) < len(seen):  # it was set when CUDA had begun
-        return None, None
+        return None
     word = words[number].strip()
-    if word.startswith(("GPU-", "MIG-")):
+    if word.startswith("GPU-"):
         return _by_uuid(word, gpus)
     alone = len(gpus) == len(seen) == 1  # in a container NVML shows no others either
     ordered = facts.get("cuda_device_order") == BY_PLACE or len({gpu.name for gpu in gpus}) == 1
     for gpu in gpus:  # both give a GPU the same name; CUDA puts the slice behind it
         same = not told["name"] or str(told["name"]).startswith(gpu.name)
         if same and (alone or (ordered and str(gpu.index) == word)):
-            return gpu, None
-    return None, None
+            return gpu
+    return None
 
 
-def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> tuple[Gpu | None, int | None]:
-    """By a UUID, or the beginning of one as the variable may have it.
-
-    NVML puts "GPU-" or "MIG-" before it, PyTorch nothing. What CUDA calls a device in MIG mode
-    by may be the UUID of the slice or that of its card. Drivers before 470 name a slice
-    "MIG-GPU-", the UUID of its card, and two numbers.
-    """
-
-    def plain(name: str) -> str:
-        return name.lower().replace("mig-", "").replace("gpu-", "")
-
-    begins = plain(uuid.partition("/")[0])
-    found: list[tuple[Gpu, int | None]] = []
-    for gpu in gpus:
-        if gpu.uuid and plain(gpu.uuid).startswith(begins):
-            found.append((gpu, None))
-        places = enumerate(gpu.slices)
-        found += [(gpu, at) for at, part in places if plain(part.uuid).startswith(begins)]
-    if len(found) != 1:
-        return None, None
-    gpu, place = found[0]
-    if gpu.mig and place is None and len(gpu.slices) == 1:
-        place = 0
-    return gpu, place
+def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> Gpu | None:
+    """By a UUID, or the beginning of one as the variable may have it; PyTorch's has no "GPU-"."""
+    begins = uuid.lower().removeprefix("gpu-")
+    named = ((gpu, (gpu.uuid or "").lower().removeprefix("gpu-")) for gpu in gpus)
+    found = [gpu for gpu, name in named if name and name.startswith(begins)]
+    return found[0] if len(found) == 1 else None

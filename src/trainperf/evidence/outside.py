@@ -38,6 +38,9 @@ LEAST_SHARE = 0.01
 LEAST_IN_STEP = 0.05
 """The same of a step: its own parts are told apart elsewhere."""
 
+COMPILING = ("torch_compilation", "trace")
+"""Events of what makes a step long once, which is told as such."""
+
 _LONG = 3.0
 """A step that takes so many times as long as others holds more than a step."""
 _FEWEST = 2
@@ -262,7 +265,12 @@ def pauses(observed: Observed, real: float) -> Outside | None:
     """
     if observed.start["kind"] not in ("update", "call"):
         return None
-    took = [step["t"] - step["s"] for step in observed.of("step") if step["p"] != "profile"]
+    compiled = [event["s"] for kind in COMPILING for event in observed.of(kind)]
+    took = [
+        step["t"] - step["s"]
+        for step in observed.of("step")
+        if step["p"] != "profile" and not any(step["s"] <= at < step["t"] for at in compiled)
+    ]
     if not took:
         return None
     usual = statistics.median(took)

@@ -134,9 +134,6 @@ def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str
             f"the launcher started {expected} processes, but no process group that trainperf knows "
             f"ties them together: steps and samples are those of one"
         )
-    more = [rank.rank for rank in ranks if rank.rank >= expected]
-    if more:
-        yield f"rank {more[0]} reported, where the job was to have {expected} ranks"
     for host, here, cores in _on_cpus(ranks):
         if len(here) > len(cores):
             where = f" of {host}" if host else ""

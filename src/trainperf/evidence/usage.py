@@ -27,9 +27,9 @@ def usage(
 ) -> tuple[PhaseUse, ...]:
     """Mean use of cores, memory, disk and GPUs per phase, for phases with samples.
 
-    Of a GPU in MIG mode of which `device` uses one slice, the memory is that of the slice.
+    Of a GPU in MIG mode of which `device` uses one slice, the memory is not known.
     """
-    slices = {gpu.index: gpu.slice for gpu in (() if device is None else device.used)}
+    shared = {gpu.index for gpu in (() if device is None else device.used) if gpu.mig}
     marks = [(event["t"], event["p"]) for event in observed.of("phase")]
     times = [t for t, _ in marks]
     groups: dict[str, list[Sample]] = {}
@@ -47,7 +47,7 @@ def usage(
                 phase,
                 len(samples),
                 rss_peak=max((host.rss for host in hosts), default=None),
-                gpu=tuple(_gpu(index, samples, slices.get(index)) for index in indices),
+                gpu=tuple(_gpu(index, samples, index in shared) for index in indices),
                 throttled_share=_throttled(hosts),
                 waited=waited(hosts),
                 faults_s=faults(observed, phase),
@@ -90,29 +90,22 @@ def _throttled(hosts: list[HostSample]) -> float | None:
     return sum(host.quota_throttled or 0 for host in hosts) / periods if periods else None
 
 
-def _gpu(index: int, samples: list[Sample], place: int | None) -> dict[str, Any]:
-    """The use of one GPU; of its memory that of the slice at `place` of it, where it has one."""
+def _gpu(index: int, samples: list[Sample], shared: bool) -> dict[str, Any]:
+    """The use of one GPU; none of the memory of one that is `shared` in slices."""
     own = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
-    memory = [
-        gpu.memory_used if place is None else dict(enumerate(gpu.slices_used)).get(place)
-        for gpu in own
-    ]
+    memory = [] if shared else [gpu.memory_used for gpu in own]
     known = [gpu.throttle for gpu in own if gpu.throttle is not None]
     counts = Counter(reason for reasons in known for reason in set(reasons))
     return {
         "index": index,
         "samples": len(own),
         **{name: _mean(own, name) for name in OF_GPU},
-        "memory_used_peak": _highest(memory),
+        "memory_used_peak": max(filter(None, memory), default=None),
         "throttle": sorted(counts) if known else None,
         "throttle_shares": {name: counts[name] / len(known) for name in sorted(counts)}
         if known
         else None,
     }
-
-
-def _highest(values: Iterable[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
 
 
 def _mean(samples: Iterable[object], name: str) -> float | None:

@@ -98,7 +98,7 @@ from trainperf.model.trials import (
     by_fix,
 )
 from trainperf.recording.machine.instance import Cost, Instance, InstanceType, Price
-from trainperf.recording.machine.machine import ContainerUse, CudaDevice, Gpu, Machine, MigSlice
+from trainperf.recording.machine.machine import ContainerUse, CudaDevice, Gpu, Machine
 from trainperf.recording.machine.storage import Objects, Reads, Volume
 from trainperf.recording.run import (
     FORMAT_VERSION,

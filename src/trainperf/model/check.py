@@ -44,9 +44,7 @@ class CheckedTimes:
     """The times that were compared: seconds of the fastest steps, of a sample, of a run.
 
     `change` is relative (0.1: a tenth slower), `change_low` and `change_high` where it lies by
-    the noise of both, the upper end None where that leaves it open. `noise_before` and
-    `noise_after` are half the intervals of the times as a share of them. `machine_change` is by
-    how much the machine itself got slower, None where that is not known.
+    the noise of both, the upper end None where that leaves it open.
     """
 
     basis: Literal["step", "sample", "whole run"]
@@ -55,18 +53,15 @@ class CheckedTimes:
     change: float
     change_low: float
     change_high: float | None
-    noise_before: float
-    noise_after: float
-    machine_change: float | None
 
 
 @dataclass(frozen=True)
 class Reason:
     """One thing that decides a check, or is only said with it (`outcome` "passed").
 
-    `value` is the figure that was judged and `limit` what it was held against, with `value_low` and
-    `value_high` as the ends of its interval: for "time" the relative change, for "utilization" the
-    share, for "finding" the speed-up that its repair gives at most. None where there is none.
+    `value` is the figure that was judged and `limit` what it was held against: for "time" the
+    relative change, for "utilization" the share, for "finding" the speed-up that its repair gives
+    at most. None where there is none.
     `finding` is an id, "" where the reason is none.
     """
 
@@ -75,8 +70,6 @@ class Reason:
     text: str
     value: float | None = None
     limit: float | None = None
-    value_low: float | None = None
-    value_high: float | None = None
     finding: str = ""
 
 

@@ -160,7 +160,7 @@ def checked(
         text += "; the two train something else"
     change = middle - 1
     status = int(outcome == "failed" or (strict and outcome == "undecided"))
-    reason = Reason("time", outcome, text, change, most, low - 1, (high or 1) - 1)
+    reason = Reason("time", outcome, text, change, most)
     times = (
         None
         if step_s is None
@@ -171,9 +171,6 @@ def checked(
             change=change,
             change_low=low - 1,
             change_high=None if high is None else high - 1,
-            noise_before=noise,
-            noise_after=noise,
-            machine_change=None,
         )
     )
     against = Compared(name, "", "", trainperf.__version__, "", os.uname().nodename, 1)

@@ -126,7 +126,6 @@ class GpuSample:
     sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
     tensor_active: float | None = None  # GPM
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
-    slices_used: tuple[int | None, ...] = ()  # memory of each MIG slice, as `Gpu.slices` has them
     memory_of: dict[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 

@@ -22,7 +22,7 @@ from trainperf.rewrite.imports import names_imported, names_in_use
 from trainperf.source.arguments import written
 from trainperf.source.module import Module
 from trainperf.source.project import Project
-from trainperf.source.text import Function, Source, Span, parsed
+from trainperf.source.text import Function, Source, parsed
 
 LARGEST = 64 * bounded.MIB
 """No source is as large; what names one may be a name that the script made up."""
@@ -62,18 +62,6 @@ def check_expression(text: str) -> None:
         raise CannotRewrite(f"not an expression: {text!r}") from error
     if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
         raise CannotRewrite(f"not an expression: {text!r}")
-
-
-def replaced(source: Source, span: Span, text: str) -> Replace:
-    """Put an expression in place of another, apart from words it would run into: `return(x)`."""
-    first = " " if run_together(source.text[span[0] - 1 : span[0]], text) else ""
-    last = " " if run_together(text, source.text[span[1] :]) else ""
-    return Replace(span, first + text + last)
-
-
-def run_together(one: str, other: str) -> bool:
-    """Whether two texts, side by side, would make one word of two."""
-    return all(each.isalnum() or each == "_" for each in (one[-1:], other[:1]))
 
 
 class Editing:
@@ -206,7 +194,7 @@ class Editing:
 
     def _replace(self, file: EditedFile, node: ast.expr, value: str) -> None:
         if file.source.text_of(node) != value:
-            self._edit(file, [replaced(file.source, file.source.span(node), value)])
+            self._edit(file, [Replace(file.source.span(node), value)])
 
     def _change_call(
         self,

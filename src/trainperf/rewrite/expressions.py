@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import tokenize
-from itertools import islice
-from keyword import iskeyword
 
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
-from trainperf.rewrite.editing import Editing, check_expression, replaced, run_together
+from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Edit, Insert, Rank, Replace
 from trainperf.rewrite.statements import removal
 from trainperf.source.arguments import keyword, written
@@ -58,28 +55,10 @@ def _wrapped(source: Source, node: ast.expr, template: str) -> list[Edit]:
     if not mark or "{}" in after:
         raise CannotRewrite(f"not a template with one {{}}: {template!r}")
     span = source.span(node)
-    gap = " " if run_together(source.text[span[0] - 1 : span[0]], before) else ""
     return [
-        Insert(span[0], gap + before, Rank.BEFORE_EXPRESSION, span),
+        Insert(span[0], before, Rank.BEFORE_EXPRESSION, span),
         Insert(span[1], after, Rank.AFTER_EXPRESSION, span),
     ]
-
-
-def _bracketed(source: Source, node: ast.expr) -> Span:
-    """Return the extent of an expression with the brackets that only hold it together."""
-    start, end = source.span(node)
-    before, after = (
-        list(islice(source.tokens_before(start), 2)),
-        next(source.tokens_from(end), None),
-    )
-    if not before or after is None or (before[0].string, after.string) != ("(", ")"):
-        return start, end
-    owner = before[1] if len(before) > 1 else None
-    called = owner is not None and (
-        owner.string in (")", "]")
-        or (owner.type in (tokenize.NAME, tokenize.STRING) and not iskeyword(owner.string))
-    )
-    return (start, end) if called else (before[0].start, after.end)
 
 
 def _method(call: ast.expr) -> ast.Attribute:
@@ -195,18 +174,9 @@ class ExpressionEdits(Editing):
         file = self._file(site.file)
         self._edit(file, _appended(file.source, file.source.expression(site), call))
 
-    def replace_call(self, site: Site, value: str, brackets: bool = False) -> None:
-        """Put the expression `value` in place of the call, or other expression, at `site`.
-
-        With `brackets`, those that only hold that expression together go as well.
-        """
-        file = self._file(site.file)
-        node = file.source.expression(site)
-        if not brackets:
-            self.replace_node(site.file, node, value)
-            return
-        check_expression(value)
-        self._edit(file, [replaced(file.source, _bracketed(file.source, node), value)])
+    def replace_call(self, site: Site, value: str) -> None:
+        """Put the expression `value` in place of the call, or other expression, at `site`."""
+        self.replace_node(site.file, self.source(site.file).expression(site), value)
 
     def number_turns(self, site: Site, name: str) -> None:
         """Count the turns of the `for` loop over the expression at `site`, from 0, as `name`."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import imports
-from trainperf.rewrite.editing import Editing, check_expression, replaced
+from trainperf.rewrite.editing import Editing, check_expression
 from trainperf.rewrite.edits import Edit, Indent, Insert, Rank, Replace, lines_within_strings
 from trainperf.rewrite.imports import names_imported
 from trainperf.source.text import Function, Place, Source, Span
@@ -391,7 +391,7 @@ class StatementEdits(Editing):
         text = source.text_of(node) if node.lineno == node.end_lineno else ast.unparse(node)
         lines = [*head.splitlines(), f"{indentation(source)}return {text}"]
         above = _function_above(source, source.around(site), lines)
-        self._edit(file, [above, replaced(source, source.span(node), call)])
+        self._edit(file, [above, Replace(source.span(node), call)])
 
     def insert_function(self, file: str, function: str) -> None:
         """Put a function, or a class, below the imports at the top of `file`, once.

@@ -11,7 +11,6 @@ from trainperf.recording.machine.machine import (
     POWER_CAP,
     ComputeMode,
     Gpu,
-    MigSlice,
 )
 from trainperf.recording.run import GpuSample
 from trainperf.samplers.levels import text
@@ -71,7 +70,6 @@ class GpuDevice:
         self._nvml = nvml
         self._handle = handle
         self._refused: set[str] = set()
-        self._slices: list[Any] = []
         self._gpm = self._open_gpm()
         try:
             self.gpu = self._describe(index)
@@ -102,7 +100,6 @@ class GpuDevice:
                 for one in processes or ()
                 if (used := getattr(one, "usedGpuMemory", None))
             },
-            slices_used=tuple(self._memory_of(handle, "used") for handle in self._slices),
             **self._read_gpm(),
         )
 
@@ -143,30 +140,7 @@ class GpuDevice:
             compute_mode=_MODES.get(self._ask("nvmlDeviceGetComputeMode"), ""),
             memory_before=None if memory is None else int(memory.used),
             cores=cores_near(self._ask("nvmlDeviceGetPciInfo")),
-            slices=self._describe_slices() if divided else (),
         )
-
-    def _describe_slices(self) -> tuple[MigSlice, ...]:
-        """The slices that can be opened here; a container is shown its own only."""
-        found = []
-        for place in range(self._ask("nvmlDeviceGetMaxMigDeviceCount") or 0):
-            try:
-                handle = self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(self._handle, place)
-                uuid = as_text(self._nvml.nvmlDeviceGetUUID(handle))
-                name = as_text(self._nvml.nvmlDeviceGetName(handle))
-            except Exception:  # none at this place, or not for us
-                continue
-            self._slices.append(handle)
-            found.append(MigSlice(uuid or "", name or "", self._memory_of(handle, "total")))
-        return tuple(found)
-
-    def _memory_of(self, handle: Any, what: str) -> int | None:
-        try:
-            return int(getattr(self._nvml.nvmlDeviceGetMemoryInfo(handle), what))
-        except Exception as error:
-            if getattr(error, "value", None) in _LOST:
-                raise GpuLost(str(error)) from error
-            return None
 
     def _processes(self) -> list[Any] | None:
         found: list[Any] | None = self._ask(

@@ -509,11 +509,22 @@ class Queue:
         total = len(self._entered) + len(self._waiting)
         decided = len(self._entered) - len(self._open)
         starting = sum(contest.leg.starting for contest in self._open)
-        text = f"taking turns: {decided} of {total} decided"
+        text = f"trying changes: {decided} of {total} decided"
         text += f", {starting} starting" if starting else ""
+        text += f"; so far {best}" if (best := self._best()) else ""
         if self._base.starting or not any(contest.pairs for contest in self._entered):
             text = "warming up"
         self.bench.say(text, decided / total if total else None)
+
+    def _best(self) -> str:
+        """The change that is fastest of those that are decided, and how fast; "" where none is."""
+        found = [
+            (ratio.speedup, contest.candidate.name)
+            for contest in self._entered
+            if contest.candidate is not None and contest.decided
+            if (ratio := self._series_of(contest.holds).both(contest)) and ratio.low > 1
+        ]
+        return "{1} {0:.2f}×".format(*max(found)) if found else ""
 
     def _leg_of(self, candidate: Candidate) -> Leg:
         return self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)

@@ -188,7 +188,7 @@ def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) 
             for statement, start in zip(set(chain.used), starts, strict=True)
         ]
     )
-    script.replace_call(source.site(found.product, site), text, brackets=True)
+    script.replace_call(source.site(found.product, site), text)
 
 
 def _operand(reading: Reading, operand: Operand, flat: bool) -> str:

@@ -15,20 +15,10 @@ ComputeMode = Literal["", "shared", "exclusive", "prohibited"]
 
 
 @dataclass(frozen=True)
-class MigSlice:
-    """A slice of a GPU in MIG mode, as NVML describes it."""
-
-    uuid: str
-    name: str
-    memory_total: int | None = None
-
-
-@dataclass(frozen=True)
 class Gpu:
     """A GPU as NVML describes it; `None` where the driver does not say.
 
-    `slices` are those that a program may be given of a card in MIG mode. `memory_before` is
-    what others held of its memory before the run started.
+    `memory_before` is what others held of its memory before the run started.
     """
 
     index: int
@@ -46,7 +36,6 @@ class Gpu:
     compute_mode: ComputeMode = ""
     memory_before: int | None = None
     cores: tuple[int, ...] | None = None  # those of the NUMA node that its slot is of
-    slices: tuple[MigSlice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,8 +43,8 @@ class CudaDevice:
     """A GPU, or a slice of one, as CUDA shows it to the script's process, `used` or not.
 
     `number` is CUDA's, `index` that of the same GPU in NVML, None where it is not known which
-    it is. In MIG mode memory and name are those of the slice, `slice` its place among those of
-    the card, None where it is not known. What the framework does not tell is None.
+    it is. In MIG mode memory and name are those of the slice. What the framework does not tell is
+    None.
     """
 
     number: int
@@ -66,7 +55,6 @@ class CudaDevice:
     memory_total: int | None = None
     compute_capability: str | None = None
     mig: bool = False
-    slice: int | None = None
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,10 @@ _NO_START = re.compile(
 )
 
 _GIVEN_UP = (Ending.STALLED, Ending.OUT_OF_BUDGET, Ending.INTERRUPTED)
+NEEDED = re.compile(
+    r"(?:arguments are required:|Missing (?:option|argument)|Missing mandatory value:) (.+)"
+)
+"""How argparse, click and Hydra say what a script was not given."""
 _LOOKS_S = 3.0
 """So many seconds pass between two looks, see `child.process.process`."""
 
@@ -82,6 +86,10 @@ def way_out(recording: Recording) -> str | None:
         return S3_PATHS
     if _lacks_a_launcher(events, recording):
         return _launcher(recording)
+    if needed := NEEDED.search(recording.output_tail):
+        names = needed.group(1).strip(" '\".")
+        script = _script(recording)
+        return f"It needs {names}: put that behind its name: `trainperf diagnose {script} …`"
     return gpu_failure(recording)
 
 

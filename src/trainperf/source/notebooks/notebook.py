@@ -7,16 +7,21 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from trainperf.recording.cells import STRIDE, is_notebook
 from trainperf.source.notebooks.ipython import as_python, as_written
 
 _MARK = re.compile(r"^# cell (\d+) of the notebook$", re.M)
 
-_Extent = tuple[int, int]
-
-_DECODER = json.JSONDecoder()
-_BETWEEN = re.compile(r"[ \t\r\n,:]*")
+_LAYOUTS: tuple[dict[str, Any], ...] = (
+    {"indent": 1},
+    {"indent": 2},
+    {"indent": 4},
+    {"separators": (",", ":")},
+    {},
+)
+"""How notebooks are written; Jupyter's comes first."""
 
 
 class NotANotebook(ValueError):  # noqa: N818 - names an outcome; the message is the reason
@@ -28,16 +33,13 @@ class Cell:
     """A cell with code. `number` counts those from 1.
 
     `source` is its text in the notebook, `code` what runs: as many lines, with no command to
-    IPython. `left_out` are the commands that are not done. The JSON of the source stands from
-    `start` to `end` in the file.
+    IPython. `left_out` are the commands that are not done.
     """
 
     number: int
     source: str
     code: str
     left_out: tuple[str, ...]
-    start: int
-    end: int
 
 
 class Notebook:
@@ -49,7 +51,7 @@ class Notebook:
     def __init__(self, data: bytes) -> None:
         try:
             self._raw = data.decode()
-            self.cells = tuple(_cells(self._raw))
+            self.cells = tuple(_cells(json.loads(self._raw)))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             if isinstance(error, NotANotebook):
                 raise
@@ -76,17 +78,21 @@ class Notebook:
         )
 
     def with_text(self, text: str) -> bytes:
-        """Return the file with an edited text in its cells, all else to the last byte as it was.
+        """Return the file with an edited text in its cells, all else as it was.
 
+        To the last byte where it is laid out as Jupyter does it, or in another of `_LAYOUTS`.
         Raises `ValueError` as `sources` does.
         """
-        parts, done = [], 0
-        for cell, source in zip(self.cells, self.sources(text), strict=True):
+        whole, ends = json.loads(self._raw), self._raw[len(self._raw.rstrip()) :]
+        layouts = [{**how, "ensure_ascii": ascii} for how in _LAYOUTS for ascii in (False, True)]
+        same = (how for how in layouts if json.dumps(whole, **how) == self._raw.rstrip())
+        layout = next(same, layouts[0])
+        edited = zip(_code_cells(whole), self.cells, self.sources(text), strict=True)
+        for written, cell, source in edited:
             if source != cell.source:
-                before = self._raw[cell.start : cell.end]
-                parts += [self._raw[done : cell.start], _lines_like(before, source)]
-                done = cell.end
-        return "".join([*parts, self._raw[done:]]).encode()
+                lines = re.findall(r"[^\n]*\n|[^\n]+", source)
+                written["source"] = source if isinstance(written["source"], str) else lines
+        return (json.dumps(whole, **layout) + ends).encode()
 
     def _codes(self, text: str) -> Iterator[str]:
         before, *parts = _MARK.split(text)
@@ -115,56 +121,21 @@ def as_run(path: str, data: bytes) -> bytes:
     return Notebook(data).text.encode() if is_notebook(path) else data
 
 
-def _cells(raw: str) -> Iterator[Cell]:
-    whole = json.loads(raw)
+def _code_cells(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    cells = whole["cells"]
+    return [each for each in cells if each["cell_type"] == "code" and _source(each).strip()]
+
+
+def _source(cell: dict[str, Any]) -> str:
+    return "".join(cell["source"])
+
+
+def _cells(whole: dict[str, Any]) -> Iterator[Cell]:
     language = whole.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if language.lower() != "python":
         raise NotANotebook(f"a notebook in {language}")
-    start = len(raw) - len(raw.lstrip())
-    extents = _items(raw, _member(raw, start, "cells")[0])
-    number = 0
-    for cell, (at, _) in zip(whole["cells"], extents, strict=True):
-        source = "".join(cell["source"])
-        if cell["cell_type"] != "code" or not source.strip():
-            continue
-        number += 1
+    for number, cell in enumerate(_code_cells(whole), start=1):
+        source = _source(cell)
         if source.count("\n") + 2 > STRIDE:
             raise NotANotebook(f"cell {number} has more than {STRIDE - 2} lines")
-        yield Cell(number, source, *as_python(source), *_member(raw, at, "source"))
-
-
-def _member(raw: str, start: int, name: str) -> _Extent:
-    parts = list(_items(raw, start))
-    names: list[str] = [json.loads(raw[slice(*key)]) for key in parts[::2]]
-    return dict(zip(names, parts[1::2], strict=True))[name]
-
-
-def _items(raw: str, start: int) -> Iterator[_Extent]:
-    """Yield the extents of what an array holds, or of an object its keys and values in turn."""
-    at = _after(raw, start + 1)
-    while raw[at] not in "]}":
-        end = _DECODER.raw_decode(raw, at)[1]
-        yield at, end
-        at = _after(raw, end)
-
-
-def _lines_like(before: str, text: str) -> str:
-    """Return a text as JSON in the way that `before` is written: a string, or a list of lines."""
-    ascii_only = before.isascii() and "\\u" in before
-    if before.startswith('"'):
-        return json.dumps(text, ensure_ascii=ascii_only)
-    extents = list(_items(before, 0))
-    there = {json.loads(before[slice(*one)]): before[slice(*one)] for one in extents}
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
-    written = [there.get(line) or json.dumps(line, ensure_ascii=ascii_only) for line in lines]
-    opening, closing = before[: extents[0][0]], before[extents[-1][1] :]
-    between = f",{opening[1:] or ' '}"
-    if len(extents) > 1:
-        between = before[extents[0][1] : extents[1][0]]
-    return opening + between.join(written) + closing
-
-
-def _after(raw: str, at: int) -> int:
-    found = _BETWEEN.match(raw, at)
-    assert found is not None
-    return found.end()
+        yield Cell(number, source, *as_python(source))

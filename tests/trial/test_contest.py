@@ -12,7 +12,7 @@ from trainperf.trial.contest import (
     MOST_PAIRS,
     Contest,
     enough,
-    is_told,
+    is_settled,
     take,
 )
 from trainperf.trial.legs.faults import LegFailed
@@ -136,4 +136,4 @@ def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():
 )
 def test_a_difference_is_told_either_way_or_told_to_be_none(low, high, pairs, told):
     found = Ratio(math.sqrt(low * high), low, high, pairs, 100)
-    assert is_told(found, 0.02, 0.01) is told
+    assert is_settled(found, 0.02, 0.01) is told

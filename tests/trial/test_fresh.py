@@ -20,9 +20,8 @@ LOSSES = Losses("loss", {n: 2.0 / n for n in range(1, 21)}, "fit")
 
 def process(step_s=0.1, slices=8, failure="", first_step_s=5.0):
     made = tuple(Slice(3 * step_s * (1 + 0.002 * n), 3, 3.0, 1e-6) for n in range(slices))
-    return Process(
-        {None: made}, LOSSES, Start(first_step_s), LegFailed(failure) if failure else None
-    )
+    failed = LegFailed(failure) if failure else None
+    return Process(None, made, LOSSES, Start(first_step_s), failed)
 
 
 class Written(FreshProcesses):
@@ -38,9 +37,9 @@ class Written(FreshProcesses):
         made = bench(self._run_of, folder)
         super().__init__(made, nullcontext())
 
-    def _process(self, name, run, clock, kinds, work=1.0, slow=False):
+    def _process(self, name, run, clock, holds, work=1.0, slow=False):
         self.started.append(name)
-        return self.left.pop(0) if self.left else Process({None: ()}, None, None, OutOfTime())
+        return self.left.pop(0) if self.left else Process(None, (), None, None, OutOfTime())
 
     def compare_all(self, *names):
         fixes = [changed(self._run_of, self.script, "", name) for name in names]
@@ -99,7 +98,7 @@ def test_the_unchanged_processes_are_the_control_of_each_other(tmp_path):
 
 def test_slices_of_another_kind_are_compared_with_those_of_a_process_that_made_some(tmp_path):
     in_steps, epoch = process(), Epoch(30, 0.0, 3.0)
-    in_epochs = [replace(p, slices={epoch: p.slices[None]}) for p in (process(0.2), process())]
+    in_epochs = [replace(p, holds=epoch) for p in (process(0.2), process())]
     order = [in_steps, process(), process(), in_steps]
     engine = Written(tmp_path, *order, *in_epochs, in_epochs[1], in_epochs[0], in_steps)
     engine.compare_all("b")
@@ -110,7 +109,7 @@ def test_slices_of_another_kind_are_compared_with_those_of_a_process_that_made_s
     assert engine.started == ["", "b", "b", "", "", "c", "c", ""]
     assert again.ratio.speedup == pytest.approx(2.0, rel=0.01)
     assert engine.baseline(epoch).step_s == pytest.approx(0.2, rel=0.02)
-    engine._unchanged = [replace(in_steps, slices={None: in_steps.slices[None], epoch: ()})]
+    engine._unchanged = [in_steps]
     assert engine.baseline(epoch).step_s == pytest.approx(0.1, rel=0.02), "of what there is"
 
 

@@ -4,7 +4,7 @@ from trainperf.model import Control, Equivalence, Outcome, Ratio, Run, Trial
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured
 from trainperf.trial.parity import Band, Losses
-from trainperf.trial.rounds import of_another
+from trainperf.trial.rounds import other_experiments
 
 RUN = Run(("python", "train.py"), "/project", "train.py")
 LOSSES = Losses("loss", {1: 2.0, 2: 1.5}, "fit")
@@ -19,7 +19,7 @@ def named(outcome, low=1.4, losses=LOSSES, baseline=BASELINE):
     trial = Trial("a", outcome, "losses part at step 2", 1.5, low, 1.6)
     candidate = Candidate(("a",), RUN, Equivalence.NUMERICS, 2.0, 0)
     measured = Measured(candidate, Ratio(1.5, low, 1.6, 12, 96), losses)
-    return [one.fix for one in of_another([trial], [measured], lambda _: baseline)]
+    return [one.fix for one in other_experiments([trial], [measured], lambda _: baseline)]
 
 
 def test_what_is_kept_or_gains_nothing_or_failed_is_none():

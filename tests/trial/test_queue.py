@@ -8,7 +8,6 @@ from kit.simulated import Machine, candidate
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import MIN_PAIRS
 from trainperf.trial.contest import OF_CONTROL, Contest
-from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.ratio import Pair
 
@@ -161,7 +160,7 @@ def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slot
     def look(measured, candidates):
         there = any(one.name == "a" and one.ratio for one in measured)
         names = [one.name for one in candidates if one.name != "c"]
-        return Rest(needless=dict.fromkeys(names, "a gives all") if there else {})
+        return 0.0, dict.fromkeys(names, "a gives all") if there else {}
 
     machine = Machine(**every("a", step_s=0.05), **every("bcd", start_s=3.0))
     with machine.queue(monkeypatch, slots=slots) as queue:

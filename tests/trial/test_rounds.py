@@ -32,7 +32,7 @@ def alone(fix, speedup, variant="", width=0.02, **fields):
 def needless(measured, candidates):
     engine = SimpleNamespace(baseline=lambda holds=None: QUIET)
     costs = Costs(5.0, 0.1, epoch_s=None, cores=2, slots=8)
-    return rounds._rest(engine, costs, 2.3, measured, candidates).needless
+    return rounds._rest(engine, costs, 2.3, measured, candidates)[1]
 
 
 def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():

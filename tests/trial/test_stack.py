@@ -276,3 +276,16 @@ def test_a_partner_that_gives_nothing_alone_stays_where_it_pays_on_top():
     assert found.fixes == ("autocast", "layout")
     assert found.ratio.speedup == pytest.approx(2.8, rel=0.01)
     assert found.gains["layout"].speedup == pytest.approx(1.4, rel=0.01)
+
+
+@pytest.mark.parametrize("more", [0.8, 1.4])
+def test_a_partner_is_kept_for_a_gain_that_is_sure_only(more):
+    """Not in a stack with what adds nothing, which could not be measured without that."""
+    bench = Bench({"autocast": 2.0, "idle": 1.5}, share=[("autocast", "idle")], room=2)
+    winners = [measured("autocast", 2.0), measured("idle", 1.5)]
+    bench.alone["layout"] = more
+    found = stack(winners, bench.means, ["layout"])
+    assert found.fixes == ("autocast",)
+    wide = Bench({"autocast": 2.0}, with_pairs=False)
+    wide.one = lambda candidate: Measured(candidate, Ratio(2.0 * more, 1.9, 3.0, 8, 24), LOSSES)
+    assert stack(winners[:1], wide.means, ["layout"]).fixes == ("autocast",)

@@ -145,7 +145,7 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
         if diagnosis.step_s is None or diagnosis.ending in ENDS_ALL:
             return Runs(diagnosis, made, diagnosis)
         before, beside = beside, means.speed()
-        latest = repeat(diagnosis, _faster(before, beside), boot_name())
+        latest = repeat(diagnosis, _faster(before, beside), text(_BOOT) or "")
         fastest = min((run.fastest_s for run in made), default=math.inf)
         if runs is not None and latest.fastest_s >= fastest:
             diagnosis = runs.diagnosis  # that of the least disturbed run stands for all
@@ -173,7 +173,7 @@ def _faster(a: Speed | None, b: Speed | None) -> Speed | None:
 def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> Repeat:
     """The figures of a diagnosis that a check compares; its step must have been timed. Pure.
 
-    `boot` names the start of the machine that it ran on, as `boot_name` does.
+    `boot` names the start of the machine that it ran on, "" where it has none.
     """
     real = diagnosis.real
     assert real is not None
@@ -202,11 +202,6 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> 
         idle=idle,
         hosts=tuple(filter(None, (box.hostname, boot))),
     )
-
-
-def boot_name() -> str:
-    """The id of this machine's last start; "" where it has none."""
-    return text(_BOOT) or ""
 
 
 # How fast the machine is now: a fixed piece of work, timed beside each run.

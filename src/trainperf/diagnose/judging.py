@@ -125,16 +125,16 @@ def judged(
 def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) -> Diagnosis:
     """The first verdict with what trials on the script prove, and the whole training with that."""
     request, evidence, before = observed.request, observed.evidence, first.training
-    known = {one.id for one in first.findings}
+    known = {finding.id for finding in first.findings}
     hidden = _untold(request, findings_to_try(evidence, known, _noted))
     findings = (*first.findings, *hidden)
     if request.only:
-        findings = tuple(one for one in findings if one.id in request.only)
+        findings = tuple(finding for finding in findings if finding.id in request.only)
     if not findings:
         return first
     free = None if request.only else _freed(request, evidence, findings)
-    ids = {one.id for one in findings}
-    behind = tuple(one for one in free.findings if one.id not in ids) if free else ()
+    ids = {finding.id for finding in findings}
+    behind = tuple(finding for finding in free.findings if finding.id not in ids) if free else ()
     found = Found(findings, edits(patch_root(request.run, (*findings, *behind))))
     deadline = observed.deadline
     if before is not None:  # time is left for what only whole runs show
@@ -144,7 +144,9 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
     subject = observed.subject(found, deadline, training=before, freed=free)
     tried = try_fixes(subject, observed.interrupted, observed.on_event)
     kept = {trial.fix for trial in tried.trials if trial.kept}
-    found = replace(found, findings=(*findings, *(one for one in behind if one.id in kept)))
+    found = replace(
+        found, findings=(*findings, *(finding for finding in behind if finding.id in kept))
+    )
     recording, full_s = observed.recording, request.full_run_s
     over = recording.ending is Ending.FINISHED
     tried, whole = confirm(
@@ -159,7 +161,7 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
         recording.ended - recording.started if over else None,
     )
     proven = _proven(first, evidence, (*hidden, *behind), tried, found.edits)
-    findings = tuple(of_second_round(one, tried.trials, free) for one in proven.findings)
+    findings = tuple(of_second_round(finding, tried.trials, free) for finding in proven.findings)
     return replace(proven, findings=findings, training=whole)
 
 
@@ -246,7 +248,7 @@ def _freed(request: Request, evidence: Evidence, found: Sequence[Finding]) -> Fr
         for one in _untold(request, findings_to_try(free, (), _noted))
         if one.category != "input" and not one.data.get("outside")
     ]
-    ids = {one.id for one in asked}
+    ids = {finding.id for finding in asked}
     others = (one for one in found if one.category != "input" and one.id not in ids)
     return Freed(free, (*asked, *others))
 
@@ -269,12 +271,12 @@ def _proven(
     kept = {trial.fix for trial in tried.trials if trial.kept}
     told = _answered(first.findings, evidence, tried)
     found = (
-        *(one for one in first.findings if one not in told),
-        *(one for one in hidden if one.id in kept),
+        *(finding for finding in first.findings if finding not in told),
+        *(finding for finding in hidden if finding.id in kept),
     )
     shown = pasteable((tried.choices.get(one.id, one) for one in found), edits)
     apart = {one.fix for one, _ in tried.apart}
-    others = (one for one in (*first.findings, *hidden) if one.id in apart)
+    others = (finding for finding in (*first.findings, *hidden) if finding.id in apart)
     changing = pasteable((tried.choices.get(one.id, one) for one in others), edits)
     share = None
     if tried.own_s is not None and tried.step_s:
@@ -282,7 +284,7 @@ def _proven(
     patch = first.patch
     if tried.patch is not None:
         before = patch.skipped if patch is not None else ()
-        gone = {*tried.patch.findings, *(one.id for one in told)}
+        gone = {*tried.patch.findings, *(finding.id for finding in told)}
         left_out = (one for one in before if one.what not in gone)
         patch = replace(tried.patch, skipped=(*tried.patch.skipped, *left_out))
     parts = Parts()
@@ -319,7 +321,10 @@ def _proven(
             *first.notes,
             *rank.spinning(evidence, tried.trying, tried.step_s),
             *_passing(tried),
-            *(f"{one.id} is not listed: the patch edits the code that it told of" for one in told),
+            *(
+                f"{finding.id} is not listed: the patch edits the code that it told of"
+                for finding in told
+            ),
             *parts.faults,
         ),
     )
@@ -333,8 +338,10 @@ def _answered(findings: Iterable[Finding], evidence: Evidence, tried: Tried) -> 
     """The findings on the user's own code that nothing was tried of, and that the patch edits."""
     if tried.patch is None:
         return ()
-    came = {one.fix for one in tried.trials if one.outcome is not Outcome.NOT_TRIED}
-    own = (one for one in findings if concern(one) in OWN_CODE and one.id not in came)
+    came = {trial.fix for trial in tried.trials if trial.outcome is not Outcome.NOT_TRIED}
+    own = (
+        finding for finding in findings if concern(finding) in OWN_CODE and finding.id not in came
+    )
     return answered(own, tried.patch, evidence.loop.where, default_reader)
 
 
@@ -349,7 +356,7 @@ def _passing(tried: Tried) -> Iterator[str]:
 
 def pasteable(findings: Iterable[Finding], edits: Edits) -> tuple[Finding, ...]:
     """The findings, each with the user's own lines as its edit leaves them, if it has one."""
-    written = ((one, edits.lines(one)) for one in findings)
+    written = ((finding, edits.lines(finding)) for finding in findings)
     return tuple(replace(one, snippet=lines) if lines else one for one, lines in written)
 
 

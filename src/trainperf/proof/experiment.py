@@ -109,7 +109,7 @@ class Experiment:
     def as_it_is(self) -> list[float]:
         """Seconds of all plain runs of the script as it is."""
         runs = (one for one in self.runs.values() if one.seconds)
-        return [s for one in runs for s in one.seconds[0][: 2 - one.once]]
+        return [s for run in runs for s in run.seconds[0][: 2 - run.once]]
 
 
 def try_changes(
@@ -322,7 +322,14 @@ def _look(
         stalled = "stands still" if recording.ending is Ending.STALLED else ""
         reason = stalled or str(why(recording.exit_status or 0, events, folder))
         return replace(one, reason=reason, failed=True, output_tail=recording.output_tail)
-    unread = _unread(brief, recording)
+    ran = {
+        os.path.realpath(event["file"])
+        for events in recording.events.values()
+        for event in events
+        if event["e"] == "patched"
+    }
+    there = (path for path in brief.sources if not is_configuration(path))
+    unread = [path for path in there if os.path.realpath(path) not in ran]
     read_ = {path: text for path, text in one.run.sources.items() if path not in unread}
     names = ", ".join(os.path.relpath(path, os.path.realpath(plain.cwd)) for path in unread[:3])
     names += f" and {len(unread) - 3} more" if len(unread) > 3 else ""
@@ -343,18 +350,6 @@ def _look(
         tail = recording.output_tail
         return replace(one, reason="makes no training step", failed=True, output_tail=tail)
     return replace(one, evidence=evidence)
-
-
-def _unread(run: Run, recording: Recording) -> list[str]:
-    """The changed sources that no process has run."""
-    ran = {
-        os.path.realpath(event["file"])
-        for events in recording.events.values()
-        for event in events
-        if event["e"] == "patched"
-    }
-    there = (path for path in run.sources if not is_configuration(path))
-    return [path for path in there if os.path.realpath(path) not in ran]
 
 
 def _candidates(
@@ -407,7 +402,7 @@ def proofs_of(made: Experiment, at_least: float) -> tuple[Proof, ...]:
             device_memory_after=changed[1],
         )
         found.append(proof)
-    for name in made.runs.keys() - {one.title for one in made.looked}:
+    for name in made.runs.keys() - {change.title for change in made.looked}:
         found.append(judged(trials[name], control, at_least))
     stack = made.tried.stack
     if stack is not None and len(stack.fixes) > 1:
@@ -434,8 +429,8 @@ def _assembled(made: Experiment, text: str, proofs: tuple[Proof, ...]) -> Diagno
     first = assemble(made.recording, evidence, (), Verdict("none", text), None)
     seconds = time.monotonic() - made.began
     share = tried.own_s / tried.step_s if tried.own_s is not None and tried.step_s else None
-    tails = [one.output_tail for one in made.looked if one.failed]
-    notes = [f"{one.title}: {note}" for one in made.looked for note in one.notes]
+    tails = [change.output_tail for change in made.looked if change.failed]
+    notes = [f"{change.title}: {note}" for change in made.looked for note in change.notes]
     return replace(
         first,
         trials=tried.trials,
@@ -457,7 +452,7 @@ def _whole(made: Experiment, proofs: Sequence[Proof]) -> Training:
     if made.as_it_is:
         *others, (name, last) = made.runs.items()
         before = replace(before, seconds_now=statistics.fmean(made.as_it_is))
-        if (others and name in {one.title for one in made.looked}) or len(last.seconds) < 2:
+        if (others and name in {change.title for change in made.looked}) or len(last.seconds) < 2:
             runs = tuple(made.as_it_is)
             return replace(before, basis="whole runs", items=(), runs=runs, reason="")
         return by_runs(before, last, 1)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trainperf import store
 from trainperf.diagnose import Request, diagnose
@@ -16,10 +20,8 @@ from trainperf.errors import TrainperfError
 from trainperf.machine.doctor.checks import Check
 from trainperf.model import Diagnosis, Ending, Event, Run
 from trainperf.patch.fix import fix
-from trainperf.run.interpreter import interpreter_for
+from trainperf.run.interpreter import Interpreter, interpreter_for
 from trainperf.samplers.contention import busy_cores
-from trainperf.self_test import bed as beds
-from trainperf.self_test.bed import Bed, Edit
 from trainperf.self_test.judging import (
     REPAIR,
     SAME,
@@ -32,6 +34,10 @@ from trainperf.self_test.judging import (
     nothing_to_gain,
 )
 
+STEPS = 60
+"""So many steps of a plain run are timed, with a wait for the device at each end."""
+LIMIT_S = 60.0
+"""A plain run that takes longer hangs, or its machine is too busy to say anything."""
 MOST_S = 110.0
 """Seconds that all experiments may take."""
 HIDDEN_S = 30.0
@@ -42,6 +48,8 @@ LEAST_S = 15.0
 """Seconds that a diagnosis gets in any case."""
 LOOK_S = 0.5
 
+Edit = Callable[[str], str]
+"""Changes the source of a planted script: a test puts an emulated device into it."""
 Say = Callable[[str], None]
 
 
@@ -60,12 +68,12 @@ def self_test(
     is nothing to test with, or it does not run.
     """
     python, _ = interpreter_for(None, given, Path.cwd(), os.environ)
-    plants = beds.find(framework, python)
+    plants = find(framework, python)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="trainperf-self-test-") as folder:
         say(f"asking {plants.name} what it computes on")
-        bed = beds.lay_out(plants, Path(folder), edit, python.path)
-        test = _Test(bed, say, began + most_s)
+        planted = lay_out(plants, Path(folder), edit, python.path)
+        test = _Test(planted, say, began + most_s)
         for name, experiment in (("hidden loader", test.hidden), ("starvation", test.starved)):
             test.others.append(busy_cores(LOOK_S))
             try:
@@ -80,7 +88,7 @@ class _Test:
     """The experiments, and what came of them; `others` are the cores that others kept busy, at
     each look, None where that is not told."""
 
-    bed: Bed
+    planted: Planted
     say: Say
     until: float
     others: list[float | None] = field(default_factory=list)
@@ -90,17 +98,21 @@ class _Test:
 
     def hidden(self) -> None:
         """Diagnose a loader whose items cost the step nothing."""
-        step_s = self._plain("a hidden loader", self.bed.hidden)
-        found = self._diagnosed("hidden", self.bed.hidden, HIDDEN_S)
+        step_s = self._plain("a hidden loader", self.planted.hidden)
+        found = self._diagnosed("hidden", self.planted.hidden, HIDDEN_S)
         self._figure("hidden loader: step", step_s, found.step_s, STEP, "plain run")
-        about = [one.id for one in found.findings if one.category in ("input", "storage")]
-        self.checks.append(nothing_to_gain(about, [one.fix for one in found.trials if one.kept]))
+        about = [
+            finding.id for finding in found.findings if finding.category in ("input", "storage")
+        ]
+        self.checks.append(
+            nothing_to_gain(about, [trial.fix for trial in found.trials if trial.kept])
+        )
 
     def starved(self) -> None:
         """Diagnose a step that waits for its items, and apply the patch."""
-        step_s = self._plain("a starvation", self.bed.starved)
+        step_s = self._plain("a starvation", self.planted.starved)
         left_s = self.until - time.monotonic() - AFTER_S
-        found = self._diagnosed("starved", self.bed.starved, left_s)
+        found = self._diagnosed("starved", self.planted.starved, left_s)
         self._figure("starvation: step", step_s, found.step_s, STEP, "plain run")
         if found.control is not None:
             name = "A/A: beside the starvation"
@@ -109,9 +121,9 @@ class _Test:
         if stack is None:
             self.checks.append(nothing_kept(name, found.trials, found.trying))
             return
-        store.save(found, self.bed.folder / store.DIAGNOSIS_FILE)
-        fix(self.bed.folder / store.DIAGNOSIS_FILE, (), dry=False)
-        patched_s = self._plain("the starvation, repaired", self.bed.starved)
+        store.save(found, self.planted.folder / store.DIAGNOSIS_FILE)
+        fix(self.planted.folder / store.DIAGNOSIS_FILE, (), dry=False)
+        patched_s = self._plain("the starvation, repaired", self.planted.starved)
         from_ = f"plain runs: {step_s * 1e3:.1f} and {patched_s * 1e3:.1f} ms"
         self._figure(name, step_s / patched_s, stack.speedup, REPAIR, from_)
 
@@ -124,13 +136,13 @@ class _Test:
         machine = next((one.evidence.machine for one in self.diagnoses.values()), None)
         shared = [
             f"GPU {gpu.index}"
-            for gpu in (machine.gpus if machine is not None and self.bed.gpu else ())
+            for gpu in (machine.gpus if machine is not None and self.planted.gpu else ())
             if gpu.other_processes and (gpu.busy_before or 0.0) > STEP
         ]
         return SelfTest(
-            self.bed.plants.name,
-            self.bed.version,
-            self.bed.gpu or "the CPU",
+            self.planted.plants.name,
+            self.planted.version,
+            self.planted.gpu or "the CPU",
             tuple(replace(figure, others=others) for figure in self.figures),
             (*self.checks, neighbours(others, shared)),
             took,
@@ -139,16 +151,16 @@ class _Test:
 
     def _plain(self, what: str, words: tuple[str, ...]) -> float:
         self.say(f"{what}: a plain run")
-        return self.bed.plain(words)
+        return self.planted.plain(words)
 
     def _diagnosed(self, name: str, words: tuple[str, ...], budget_s: float) -> Diagnosis:
         self.say(f"{name}: the diagnosis")
-        folder = self.bed.folder / name
+        folder = self.planted.folder / name
         folder.mkdir()
         run = Run(
-            command=self.bed.command(words),
-            cwd=str(self.bed.folder),
-            label=self.bed.plants.script,
+            command=self.planted.command(words),
+            cwd=str(self.planted.folder),
+            label=self.planted.plants.script,
             budget_s=max(LEAST_S, budget_s),
         )
 
@@ -156,7 +168,7 @@ class _Test:
             if event["e"] == "trial":
                 self.say(f"{name}: {event['text']}")
 
-        found, _ = diagnose(Request(run, folder, only=(self.bed.plants.fix,)), on_event)
+        found, _ = diagnose(Request(run, folder, only=(self.planted.plants.fix,)), on_event)
         if found.ending is Ending.INTERRUPTED or (found.trying and found.trying.interrupted):
             raise KeyboardInterrupt
         if found.loop is None:
@@ -172,3 +184,144 @@ class _Test:
     ) -> None:
         unit: Literal["s", "×"] = "s" if allowed == STEP else "×"
         self.figures.append(Figure(name, unit, expected, measured, allowed, from_=from_))
+
+
+# ------------------------------------------------------------------- what is planted
+
+
+@dataclass(frozen=True)
+class Plants:
+    """How a framework's script is called for each plant, and the fix that repairs it."""
+
+    module: str
+    name: str
+    script: str
+    fix: str
+    hidden: tuple[str, ...]
+    hidden_on_gpu: tuple[str, ...]
+    starved: tuple[str, ...]
+    starved_on_gpu: tuple[str, ...]
+
+
+# On a GPU no worker hides the items: the host makes one while the device still computes.
+FRAMEWORKS = (
+    Plants(
+        module="torch",
+        name="PyTorch",
+        script="torch_planted.py",
+        fix="torch_workers",
+        hidden=("--item", "0.035", "--step", "0.05", "--workers", "1"),
+        hidden_on_gpu=("--item", "0.045", "--step", "0.05"),
+        starved=("--item", "0.035", "--step", "0.05"),
+        starved_on_gpu=("--item", "0.05", "--step", "0.03"),
+    ),
+    # tf.data makes one item ahead by itself, so that only items slower than a step are seen.
+    Plants(
+        module="tensorflow",
+        name="TensorFlow",
+        script="tensorflow_planted.py",
+        fix="tf_py_function",
+        hidden=("--item", "0.035", "--step", "0.05", "--ahead", "1"),
+        hidden_on_gpu=("--item", "0.035", "--step", "0.05", "--ahead", "1"),
+        starved=("--item", "0.045", "--step", "0.03"),
+        starved_on_gpu=("--item", "0.045", "--step", "0.03"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A folder with the script, and what its framework computes on; `gpu` is "" for a CPU.
+
+    `per_second` is how much of the GPU's planted work passes in a second.
+    """
+
+    plants: Plants
+    folder: Path
+    version: str
+    gpu: str
+    per_second: float
+    python: str = sys.executable
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The arguments that plant a loader hidden behind the step."""
+        return self._on(self.plants.hidden_on_gpu if self.gpu else self.plants.hidden)
+
+    @property
+    def starved(self) -> tuple[str, ...]:
+        """The arguments that plant a step which waits for its items."""
+        return self._on(self.plants.starved_on_gpu if self.gpu else self.plants.starved)
+
+    def _on(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        return (*words, "--per-second", f"{self.per_second:.0f}") if self.gpu else words
+
+    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The command that starts the script with these arguments."""
+        return (self.python, self.plants.script, *words)
+
+    def plain(self, words: tuple[str, ...]) -> float:
+        """Seconds a step takes where nothing observes it. Raises `TrainperfError`."""
+        said = _ask(self.command((*words, "--steps", str(STEPS))), self.folder)
+        return float(said["step_s"])
+
+
+def find(name: str | None, python: Interpreter) -> Plants:
+    """The framework to test with: the one named, else PyTorch before TensorFlow.
+
+    Raises `TrainperfError` where the Python that is to run it has none.
+    """
+    wanted = [one for one in FRAMEWORKS if name in (None, one.module)]
+    found = next((one for one in wanted if python.has(one.module)), None)
+    if found is None:
+        what = "neither PyTorch nor TensorFlow" if name is None else f"no {wanted[0].name}"
+        raise TrainperfError(
+            f"{python.path} has {what}, so there is nothing to test with",
+            "activate the environment of your training, or name it: --python .venv",
+        )
+    return found
+
+
+def lay_out(
+    plants: Plants, folder: Path, edit: Edit = str, python: str = sys.executable
+) -> Planted:
+    """Write the script into `folder`, as `edit` leaves it, and find out what it computes on.
+
+    Raises `TrainperfError` where the framework does not run.
+    """
+    packaged = resources.files("trainperf") / "data" / "self_test" / plants.script
+    text = edit(packaged.read_text(encoding="utf-8"))
+    (folder / plants.script).write_text(text, encoding="utf-8")
+    said = _ask((python, plants.script, "--calibrate"), folder)
+    version, gpu = str(said["version"]), str(said["gpu"])
+    return Planted(plants, folder, version, gpu, float(said["per_second"]), python)
+
+
+def _ask(command: tuple[str, ...], folder: Path) -> dict[str, Any]:
+    """Run a script that prints one line of JSON last. Raises `TrainperfError`."""
+    began = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        took = time.monotonic() - began
+        raise TrainperfError(
+            f"the planted script did not end within {took:.0f} s", "is the machine very busy?"
+        ) from error
+    lines = [one for one in done.stdout.splitlines() if one.startswith("{")]
+    if done.returncode or not lines:
+        said = [one.strip() for one in done.stderr.splitlines() if one.strip()]
+        why = said[-1] if said else f"exit status {done.returncode}"
+        raise TrainperfError(
+            f"the planted script failed: {why}", "trainperf doctor says what does not fit together"
+        )
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found

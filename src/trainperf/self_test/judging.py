@@ -143,8 +143,11 @@ def nothing_to_gain(found: list[str], kept: list[str]) -> Check:
 
 def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> Check:
     """A planted cause whose repair was not kept; unknown where there was no time to try it."""
-    came = [f"{one.name}: {one.outcome}{f', {one.reason}' if one.reason else ''}" for one in trials]
-    late = all(one.outcome is Outcome.NOT_TRIED for one in trials)
+    came = [
+        f"{trial.name}: {trial.outcome}{f', {trial.reason}' if trial.reason else ''}"
+        for trial in trials
+    ]
+    late = all(trial.outcome is Outcome.NOT_TRIED for trial in trials)
     why = "; ".join(came) or (trying.reason if trying is not None else "nothing was tried")
     unknown = late and trying is not None and trying.budget_needed_s is not None
     advice = "try again where nothing else runs" if unknown else ""
@@ -178,7 +181,10 @@ def as_json(test: SelfTest) -> str:
         "holds": test.holds,
         "seconds": round(test.seconds, 1),
         "lines": [asdict(line) for line in test.lines],
-        "figures": [{**asdict(one), "off": one.off, "status": one.status} for one in test.figures],
+        "figures": [
+            {**asdict(figure), "off": figure.off, "status": figure.status}
+            for figure in test.figures
+        ],
         "diagnoses": test.diagnoses,
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

@@ -155,7 +155,9 @@ def decided_in_the_loop(
         name, fix = candidate.name, candidate.fixes[0]
         if name in decided and tried.intersection(by_id()[fix].pays_with):
             del decided[name]
-    return [one for one in chosen if one.name not in decided], list(decided.values())
+    return [candidate for candidate in chosen if candidate.name not in decided], list(
+        decided.values()
+    )
 
 
 def variants(finding: Finding) -> list[tuple[str, Finding]]:
@@ -192,7 +194,7 @@ def together(
         return "its edit changes nothing"
     named = [finding for finding in findings if finding.id in ids]
     alone = named[0] if len(ids) == 1 else None
-    epochs = max((fixes[one].warm_up_epochs for one in ids if one in fixes), default=0)
+    epochs = max((fixes[fix].warm_up_epochs for fix in ids if fix in fixes), default=0)
     changed = replace(
         run,
         command=(*run.command, *patch.arguments),
@@ -207,7 +209,7 @@ def together(
         bound=alone.bound if alone else None,
         most=alone.most if alone else None,
         warm_up_epochs=epochs,
-        compiles=any(fixes[one].compiles for one in ids if one in fixes),
+        compiles=any(fixes[fix].compiles for fix in ids if fix in fixes),
         work=math.prod(float(one.data.get(WORK, 1.0)) for one in named),
     )
 
@@ -243,7 +245,7 @@ class Changes:
 
     def choosing(self, chosen: Mapping[str, Finding]) -> Changes:
         """The same with these findings, by id, in place of those that offered a choice."""
-        findings = tuple(chosen.get(one.id, one) for one in self.findings)
+        findings = tuple(chosen.get(finding.id, finding) for finding in self.findings)
         return replace(self, findings=findings)
 
     def join(self, ids: Sequence[str]) -> Candidate | str:

@@ -204,7 +204,7 @@ def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
     return count >= (MAX_PAIRS if narrow else MOST_PAIRS)
 
 
-def is_told(found: Ratio, difference: float, floor: float) -> bool:
+def is_settled(found: Ratio, difference: float, floor: float) -> bool:
     """Whether it is known if a change is faster or slower by a `difference`, or by less than that.
 
     What is faster or slower is to have a figure as well: its interval is to be narrow.

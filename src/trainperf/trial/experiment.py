@@ -27,11 +27,9 @@ from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, once_s
 from trainperf.trial.planning import (
-    ENDS,
     SEED,
     Plan,
     Subject,
-    obstacle_of,
     plan,
 )
 from trainperf.trial.queue import Queue
@@ -86,7 +84,7 @@ def try_fixes(
     planned = plan(subject, clock)
     left_out = planned.skipped
     if not planned.chosen:
-        return Tried(planned.how, left_out, ended=obstacle_of(subject.recording) == ENDS)
+        return Tried(planned.how, left_out, ended=planned.ends)
 
     done, failure = _run(planned, subject, clock, on_event)
     if failure and planned.how.mode == "side by side" and not clock.over():
@@ -106,7 +104,7 @@ def try_fixes(
         interrupted=interrupted(),
     )
     ended = isinstance(failure, Ended)
-    named = {(one.fix, one.variant) for one in done.trials}
+    named = {(trial.fix, trial.variant) for trial in done.trials}
     left_out = tuple(one for one in left_out if (one.fix, one.variant) not in named)
     return replace(done, trying=how, trials=(*done.trials, *left_out), ended=ended)
 
@@ -130,7 +128,7 @@ def _run(
 def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tried:
     costs, spent = planned.costs, clock.now() - subject.began
     assert costs is not None
-    epochs = max(one.warm_up_epochs for one in planned.chosen)
+    epochs = max(candidate.warm_up_epochs for candidate in planned.chosen)
     missed = subject.deadline - subject.began
     needed = budget_needed(spent, costs, len(planned.chosen), epochs, missed)
 
@@ -148,10 +146,12 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         # The unchanged script started beside more legs: to have started sooner tells nothing.
         once = max(0.0, once)
     if stacked.fixes and engine.beside and not subject.changes:
-        share = next(one.share for one in came.planned if one.holds == stacked.holds)
+        share = next(
+            candidate.share for candidate in came.planned if candidate.holds == stacked.holds
+        )
         stacked, found = _repeated(engine, planned, share, changes, subject, clock, stacked, found)
     written = changes.write(stacked.fixes)
-    kept = [one for one in changes.findings if one.id in stacked.fixes]
+    kept = [finding for finding in changes.findings if finding.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
     named = {(one.fix, one.variant) for one in (*found.values(), *came.others)}
     skipped = [one for one in came.skipped if (one.fix, one.variant) not in named]
@@ -287,5 +287,5 @@ def _failed(planned: Plan, failure: LegFailed, clock: Clock) -> Tried:
         reason = "the budget was over before anything could be compared"
     else:
         reason = f"the script as it is could not be run as a leg: {failure}"
-    trials = tuple(one.skipped(reason) for one in planned.chosen)
+    trials = tuple(candidate.skipped(reason) for candidate in planned.chosen)
     return Tried(replace(planned.how, mode="none", reason=reason), trials)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from trainperf.model import Ratio, Run
 from trainperf.recording.run import Epoch
@@ -22,33 +22,25 @@ from trainperf.trial.ratio import FEWEST, Pair, ratio
 
 @dataclass(frozen=True)
 class Process:
-    """One process: its slices by what they hold, its losses, and its start to the first update."""
+    """One process: slices that hold such epochs, or steps, its losses, and its start."""
 
-    slices: Mapping[Epoch | None, Sequence[Slice]]
+    holds: Epoch | None
+    slices: Sequence[Slice]
     losses: Losses | None
     start: Start | None
     failure: LegFailed | None = None
 
 
-@dataclass(frozen=True)
-class Rest:
-    """What comes beside and after the candidates, by what was measured until now.
-
-    `keep_s` seconds of the time are for what comes after, `needless` says by name why a candidate
-    could change nothing any more.
-    """
-
-    keep_s: float = 0.0
-    needless: Mapping[str, str] = field(default_factory=dict)
+Look = Callable[[Sequence[Measured], Sequence[Candidate]], tuple[float, Mapping[str, str]]]
+"""Of what was measured and the candidates that are not decided: so many seconds are to be kept for
+what comes after, and why some could change nothing any more, by name."""
 
 
-Look = Callable[[Sequence[Measured], Sequence[Candidate]], Rest]
-"""Says what the rest is, of what was measured and of the candidates that are not decided."""
-
-
-def nothing_more(measured: Sequence[Measured], candidates: Sequence[Candidate]) -> Rest:
+def nothing_else(
+    measured: Sequence[Measured], candidates: Sequence[Candidate]
+) -> tuple[float, Mapping[str, str]]:
     """Say that all there is are the candidates."""
-    return Rest()
+    return 0.0, {}
 
 
 class FreshProcesses:
@@ -62,7 +54,6 @@ class FreshProcesses:
         self._bench = bench
         self._guard = guard
         self._unchanged: list[Process] = []
-        self._kinds: dict[Epoch | None, None] = {}
         self.legs = 0
         self.compared_s = 0.0
 
@@ -70,7 +61,7 @@ class FreshProcesses:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        look: Look = nothing_more,
+        look: Look = nothing_else,
     ) -> list[Measured]:
         """Run each candidate twice, between two processes of the unchanged script.
 
@@ -78,35 +69,39 @@ class FreshProcesses:
         Raises `LegFailed` if the unchanged script cannot be run so.
         """
         found: list[Measured] = []
-        self._kinds |= dict.fromkeys(candidate.holds for candidate in candidates)
         for number, candidate in enumerate(candidates):
-            holds = candidate.holds
-            rest = look(found, [candidate])
-            if needless := rest.needless.get(candidate.name, ""):
-                found.append(Measured(candidate, needless=needless))
+            keep_s, needless = look(found, [candidate])
+            if candidate.name in needless:
+                found.append(Measured(candidate, needless=needless[candidate.name]))
                 continue
-            if clock.keeping(rest.keep_s).over() and self._unchanged:
+            if clock.keeping(keep_s).over() and self._unchanged:
                 found.append(Measured(candidate, failure=OutOfTime()))
                 continue
             self._bench.say(f"{candidate.name}, in fresh processes", number / len(candidates))
-            if not self._unchanged or holds not in self._unchanged[-1].slices:
-                self._again(clock)
-            before, after, compared = self._unchanged[-1], None, None
-            changed = [self._changed(candidate, clock)]
-            if changed[0].slices[holds] and not changed[0].failure:
-                changed.append(self._changed(candidate, clock))
-                after = self._again(clock)
-            failure = next((process.failure for process in changed if process.failure), None)
-            if after is not None and not failure:
-                compared = _compare(before, changed, after, holds)
-            first = changed[0]
-            found.append(Measured(candidate, compared, first.losses, failure, first.start))
+            found.append(self._compared(candidate, clock))
         return found
 
-    def _again(self, clock: Clock) -> Process | None:
+    def _compared(self, candidate: Candidate, clock: Clock) -> Measured:
+        """A candidate between two processes of the unchanged script that make such slices."""
+        last = self._unchanged[-1] if self._unchanged else None
+        alike = last is not None and last.holds == candidate.holds
+        before = last if alike else self._again(candidate.holds, clock)
+        if before is None:
+            return Measured(candidate, failure=OutOfTime())
+        changed, after, compared = [self._changed(candidate, clock)], None, None
+        if changed[0].slices and not changed[0].failure:
+            changed.append(self._changed(candidate, clock))
+            after = self._again(candidate.holds, clock)
+        failure = next((process.failure for process in changed if process.failure), None)
+        if after is not None and not failure:
+            compared = _compare(before, changed, after)
+        first = changed[0]
+        return Measured(candidate, compared, first.losses, failure, first.start)
+
+    def _again(self, holds: Epoch | None, clock: Clock) -> Process | None:
         """Run the unchanged script once more; None if it made no slice."""
-        process = self._process("", self._bench.run, clock, self._kinds)
-        if any(process.slices.values()):
+        process = self._process("", self._bench.run, clock, holds)
+        if process.slices:
             self._unchanged.append(process)
             return process
         if not self._unchanged:
@@ -115,73 +110,66 @@ class FreshProcesses:
 
     def _changed(self, candidate: Candidate, clock: Clock) -> Process:
         work, slow = candidate.work, candidate.compiles
-        return self._process(candidate.name, candidate.run, clock, (candidate.holds,), work, slow)
+        return self._process(candidate.name, candidate.run, clock, candidate.holds, work, slow)
 
     def _process(
         self,
         name: str,
         run: Run,
         clock: Clock,
-        kinds: Iterable[Epoch | None],
+        holds: Epoch | None,
         work: float = 1.0,
         slow: bool = False,
     ) -> Process:
         self.legs += 1
         costs, folder = self._bench.costs, self._bench.folder / "alone" / f"{LEG}{self.legs}"
-        leg = Leg(name, run, folder, work, slow)
-        slices: dict[Epoch | None, list[Slice]] = {kind: [] for kind in kinds}
+        leg, slices = Leg(name, run, folder, work, slow), list[Slice]()
         epochs = run.leg.warm_up_epochs if run.leg is not None else 0
         limit = 30 + 4 * costs.starting(1, epochs)
         try:
             let_start([leg], self._guard, limit, clock.over, alone=True)
             if leg.starting:
                 leg.give_up(OutOfTime())
-            for kind, made in slices.items():
-                step_s = costs.holding(kind).step_s * leg.work_per_step
-                while not leg.failure and len(made) < SLICES and not clock.over():
-                    piece, step_s = take(leg, step_s, leg.slowest_s, clock.over, kind)
-                    if piece is not None:
-                        made.append(piece)
+            step_s = costs.holding(holds).step_s * leg.work_per_step
+            while not leg.failure and len(slices) < SLICES and not clock.over():
+                piece, step_s = take(leg, step_s, leg.slowest_s, clock.over, holds)
+                slices += [] if piece is None else [piece]
         except LegFailed as failed:
             leg.failure = failed
         finally:
             leg.end()
-            self.compared_s += sum(piece.seconds for made in slices.values() for piece in made)
-        return Process(slices, read_losses(leg.trained), start_of(leg), leg.failure)
+            self.compared_s += sum(piece.seconds for piece in slices)
+        return Process(holds, slices, read_losses(leg.trained), start_of(leg), leg.failure)
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
-        """The unchanged script as measured, in such slices; raises `LegFailed` without any."""
-        there = [
-            kind for process in self._unchanged for kind, made in process.slices.items() if made
-        ]
-        if not there:
+        """The unchanged script as measured, in such slices; raises `LegFailed` without any.
+
+        Of another kind where it made none of this.
+        """
+        if not self._unchanged:
             raise OutOfTime(NO_SLICE)
-        kind = holds if holds in there else there[0]
-        made = [process for process in self._unchanged if process.slices.get(kind)]
-        slices = [piece for process in made for piece in process.slices[kind]]
+        made = [process for process in self._unchanged if process.holds == holds]
+        made = made or [one for one in self._unchanged if one.holds == self._unchanged[0].holds]
+        slices = [piece for process in made for piece in process.slices]
         first, last, twins = made[0], made[-1], len(made) > 1
         band = control(first.losses, last.losses if twins else None)
-        against = _compare(first, [last], first, kind) if twins else None
+        against = _compare(first, [last], first) if twins else None
         starts = [process.start for process in self._unchanged]
         return baseline(slices, first.losses, band, control_of(against, band), starts)
 
 
-def _compare(
-    before: Process, changed: list[Process], after: Process, holds: Epoch | None
-) -> Ratio | None:
+def _compare(before: Process, changed: list[Process], after: Process) -> Ratio | None:
     """The speed-up, its interval wide enough for both halves of A B B A."""
     pairs = [
-        Pair(piece.rate, one.rate, other.rate, piece.updates)
+        Pair(piece.rate, first.rate, last.rate, piece.updates)
         for process in changed
-        for piece, one, other in zip(
-            process.slices[holds], before.slices.get(holds, ()), after.slices[holds], strict=False
-        )
+        for piece, first, last in zip(process.slices, before.slices, after.slices, strict=False)
     ]
-    if len(pairs) < FEWEST or not all(process.slices[holds] for process in changed):
+    if len(pairs) < FEWEST or not all(process.slices for process in changed):
         return None
     whole = ratio(pairs)
     rates = [
-        statistics.median(piece.rate for piece in process.slices[holds])
+        statistics.median(piece.rate for piece in process.slices)
         for process in (*changed, before, after)
     ]
     halves = [rate / beside for rate, beside in zip(rates[:-2], rates[-2:], strict=False)]

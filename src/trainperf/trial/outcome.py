@@ -116,11 +116,11 @@ def baseline(
 ) -> Baseline:
     """Put together what was measured of the unchanged script in `slices`, at least one."""
     known = [start for start in starts if start is not None]
-    step_s = statistics.median(one.seconds / one.work for one in slices)
+    step_s = statistics.median(piece.seconds / piece.work for piece in slices)
     leads = [start.lead_s(step_s) for start in known] or [0.0]
     return Baseline(
         step_s=step_s,
-        own_s=statistics.median(one.own_s / one.steps for one in slices),
+        own_s=statistics.median(piece.own_s / piece.steps for piece in slices),
         losses=losses,
         band=band,
         control=control,

@@ -134,7 +134,7 @@ class Subject:
         return replace(
             self,
             evidence=self.freed.evidence,
-            findings=tuple(one for one in self.freed.findings if one.id not in known),
+            findings=tuple(finding for finding in self.freed.findings if finding.id not in known),
             training=training,
             beneath=beneath,
             freed=None,
@@ -143,7 +143,7 @@ class Subject:
     def all_changes(self, changes: Changes) -> Changes:
         """The same of all findings that may have been tried."""
         freed = () if self.freed is None else self.freed.findings
-        ids = {one.id for one in changes.findings}
+        ids = {finding.id for finding in changes.findings}
         others = (one for one in freed if one.id not in ids)
         return replace(changes, findings=(*changes.findings, *others))
 
@@ -161,7 +161,8 @@ class Plan:
     """The trials to make. `how` says why there are none, where there are none.
 
     `ours` are the variables that legs have so that they are alike, and that the user has not.
-    Among the `skipped` are those that the loop has decided.
+    Among the `skipped` are those that the loop has decided. There are none where the training
+    `ends` by itself before its steps can be compared.
     """
 
     changes: Changes
@@ -170,6 +171,7 @@ class Plan:
     how: Trials
     costs: Costs | None = None
     ours: frozenset[str] = frozenset()
+    ends: bool = False
 
 
 def plan(subject: Subject, clock: Clock) -> Plan:
@@ -177,11 +179,14 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     evidence, ranks = subject.evidence, count(subject.recording.events)
     given = os.environ | subject.recording.run.env
     alike = environment(evidence, given, subject.neighbours_cores)
+    apart = obstacle(subject.recording.events, socket.gethostname())
+    ends = subject.recording.ending is Ending.FINISHED
     changes, chosen, skipped = _to_try(subject, _leg_run(subject, ranks, alike))
 
     def none(reason: str, untried: Sequence[Candidate] = (), needed: float | None = None) -> Plan:
         left_out = (*skipped, *(candidate.skipped(reason) for candidate in untried))
-        return Plan(changes, (), left_out, Trials("none", reason=reason, budget_needed_s=needed))
+        how = Trials("none", reason=reason, budget_needed_s=needed)
+        return Plan(changes, (), left_out, how, ends=ends and not apart)
 
     space = room(subject.recording, subject.machine, evidence.device)
     how = replace(
@@ -193,13 +198,13 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     )
     slots = space.legs if how.mode == "side by side" else 1
     costs = costs_of(subject.recording, evidence, subject.machine, slots, alike.spin)
-    if chosen and (obstacle := obstacle_of(subject.recording)):
-        return none(obstacle, chosen)
+    if chosen and (apart or ends):
+        return none(apart or ENDS, chosen)
     if isinstance(costs, str):
         return none(costs, chosen)
     if endless := _endless(costs):
-        skipped += [one.skipped(endless) for one in chosen if one.warm_up_epochs]
-        chosen = [one for one in chosen if not one.warm_up_epochs]
+        skipped += [candidate.skipped(endless) for candidate in chosen if candidate.warm_up_epochs]
+        chosen = [candidate for candidate in chosen if not candidate.warm_up_epochs]
     if not chosen:
         decided = any(trial.outcome is not Outcome.NOT_TRIED for trial in skipped)
         reason = DECIDED if decided else "none of the findings has an edit that could be tried"
@@ -332,12 +337,6 @@ def _parts(holds: Epoch | None) -> tuple[str, ...]:
     return ("steps",) if holds is None else ("steps", "between")
 
 
-def obstacle_of(recording: Recording) -> str:
-    """Why no leg of this script can be stopped and let go on, or nothing."""
-    apart = obstacle(recording.events, socket.gethostname())
-    return apart or (ENDS if recording.ending is Ending.FINISHED else "")
-
-
 def _endless(costs: Costs) -> str:
     """Why no trial can wait for an epoch to pass, or nothing."""
     if costs.epoch_s is None:  # all legs would wait, nobody knows how long
@@ -398,7 +397,7 @@ def choose_slices(
     tried, the others, and the budget, seconds, with which they could be, None where none would do.
     """
     short = short_epoch(evidence)
-    of_findings = [one.epoch for one in chosen if one.epoch is not None]
+    of_findings = [candidate.epoch for candidate in chosen if candidate.epoch is not None]
     turn = next((epoch for epoch in of_findings if epoch.written), None)
     epoch = next((epoch for epoch in of_findings if not epoch.written), short)
     made, skipped, needed = list[Candidate](), list[Trial](), None

@@ -9,7 +9,7 @@ nothing waits for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from trainperf.run.stopping import LEG
 from trainperf.trial import parity
 from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_told
-from trainperf.trial.fresh import FreshProcesses, Look, Rest, nothing_more
+from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_settled
+from trainperf.trial.fresh import FreshProcesses, Look, nothing_else
 from trainperf.trial.legs.faults import LegFailed, NotCompared, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
@@ -105,7 +105,7 @@ class Queue:
         self,
         candidates: Sequence[Candidate],
         clock: Clock,
-        look: Look = nothing_more,
+        look: Look = nothing_else,
     ) -> list[Measured]:
         """Run the candidates in turn with the unchanged script until each is decided.
 
@@ -133,40 +133,40 @@ class Queue:
                     contest.failure = contest.failure or failure
         finally:
             end_all([one.leg for one in self._entered if one is not self._spare])
-        found = self._told(self._entered)
+        found = self._measurements(self._entered)
         found += [Measured(candidate, failure=failure) for candidate in self._waiting]
         alone = [one for one in found if isinstance(one.failure, OutOfMemory)]
         if isinstance(failure, OutOfMemory):
             self._slots = 1
         found = [*self._left_out, *(one for one in found if one not in alone)]
-        found += self._tried_alone(alone, clock.keeping(look(found, ()).keep_s))
+        found += self._tried_alone(alone, clock.keeping(look(found, ())[0]))
         by_name = {measured.name: measured for measured in found}
         return [by_name[candidate.name] for candidate in candidates]
 
     def _run(self, clock: Clock, look: Look) -> None:
         """Let legs start and take turns until all are decided or the time is over."""
-        early, known = clock.keeping(look((), ()).keep_s), 0
+        early, known = clock.keeping(look((), ())[0]), 0
         while not (early.over() and (self._entered or clock.over())):
             decided = [contest for contest in self._entered if contest.decided]
             if len(decided) != known:
                 trying = [contest.candidate for contest in self._open if contest.candidate]
-                rest = look(self._told(decided), [*self._waiting, *trying])
-                early = clock.keeping(rest.keep_s)
-                self._leave_out(rest)
+                keep_s, needless = look(self._measurements(decided), [*self._waiting, *trying])
+                early = clock.keeping(keep_s)
+                self._leave_out(needless)
                 known = sum(contest.decided for contest in self._entered)
             self._enter(early)
             if not self._advance(early):
                 return
 
-    def _leave_out(self, rest: Rest) -> None:
+    def _leave_out(self, needless: Mapping[str, str]) -> None:
         """Decide what could change nothing any more."""
         for contest in self._open:
-            if contest.candidate and contest.candidate.name in rest.needless:
-                contest.needless = rest.needless[contest.candidate.name]
+            if contest.candidate and contest.candidate.name in needless:
+                contest.needless = needless[contest.candidate.name]
                 self._decided(contest)
-        gone = [candidate for candidate in self._waiting if candidate.name in rest.needless]
-        self._left_out += [Measured(one, needless=rest.needless[one.name]) for one in gone]
-        self._waiting = [one for one in self._waiting if one not in gone]
+        gone = [candidate for candidate in self._waiting if candidate.name in needless]
+        self._left_out += [Measured(one, needless=needless[one.name]) for one in gone]
+        self._waiting = [candidate for candidate in self._waiting if candidate not in gone]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -420,7 +420,7 @@ class Queue:
             over = over and self._over(contest, series.least, contest.worth)
         else:
             found = series.both(contest)
-            over = found is not None and is_told(found, candidate.difference, series.least)
+            over = found is not None and is_settled(found, candidate.difference, series.least)
             over = over or len(contest.pairs) >= MOST_TO_JUDGE
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
@@ -478,7 +478,7 @@ class Queue:
         """
         chosen = [measured.candidate for measured in short]
         if not chosen or clock.over():
-            return [Measured(one, failure=OutOfTime(), note=RAN_OUT) for one in chosen]
+            return [Measured(candidate, failure=OutOfTime(), note=RAN_OUT) for candidate in chosen]
         self.close()
         try:
             found = self._fresh.compare(chosen, clock)
@@ -489,7 +489,7 @@ class Queue:
 
     # ------------------------------------------------------------------------- words
 
-    def _told(self, contests: Sequence[Contest]) -> list[Measured]:
+    def _measurements(self, contests: Sequence[Contest]) -> list[Measured]:
         """What was measured of contests, each change once."""
         return [
             Measured(

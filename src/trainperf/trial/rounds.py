@@ -18,7 +18,6 @@ from trainperf.recording.run import Epoch
 from trainperf.trial.budget import Clock, Costs
 from trainperf.trial.candidates import Candidate, GivenChanges
 from trainperf.trial.contest import WORTH
-from trainperf.trial.fresh import Rest
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, Measured, floor, trial
 from trainperf.trial.parity import Losses
@@ -41,7 +40,7 @@ ON_TOP = 10
 
 
 @dataclass(frozen=True)
-class Came:
+class Round:
     """What came of a round.
 
     `found` are the trials of fixes by id, of several ways the best one, `others` those of the rest;
@@ -63,7 +62,7 @@ class Came:
     compared_s: float = 0.0
     step_on_top_s: float | None = None
 
-    def then(self, later: Came) -> Came:
+    def then(self, later: Round) -> Round:
         """This and a later round, which was made on top of what this one kept."""
         beneath = self.stacked.fixes
 
@@ -71,7 +70,7 @@ class Came:
             there = trial.speedup is not None and not trial.on_top
             return replace(trial, on_top=beneath) if there else trial
 
-        return Came(
+        return Round(
             found={**self.found, **{name: on_top(one) for name, one in later.found.items()}},
             others=(*self.others, *map(on_top, later.others)),
             apart=(*self.apart, *map(on_top, later.apart)),
@@ -92,7 +91,7 @@ def in_rounds(
     subject: Subject,
     clock: Clock,
     late: Callable[[], str],
-) -> Came:
+) -> Round:
     """Try what is planned: the input first where steps wait for it, the rest on top of that.
 
     `late` says why there was no time for one. Raises `LegFailed` if the script as it is cannot be
@@ -100,13 +99,19 @@ def in_rounds(
     """
     length = subject.evidence.length_
     steps = length.steps if isinstance(length, Length) else None
-    of_input = [one for one in planned.chosen if one.input and not one.apart]
+    of_input = [
+        candidate for candidate in planned.chosen if candidate.input and not candidate.apart
+    ]
     utilization = subject.evidence.known_utilization
     free = 1 / utilization if utilization else math.inf
     if subject.freed is None or not of_input:
         return _round(engine, planned, clock, late, steps, free)
-    first = [one for one in planned.chosen if one in of_input or one is planned.chosen[0]]
-    others = [one for one in planned.chosen if one not in first]
+    first = [
+        candidate
+        for candidate in planned.chosen
+        if candidate in of_input or candidate is planned.chosen[0]
+    ]
+    others = [candidate for candidate in planned.chosen if candidate not in first]
     came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps, free)
     kept = came.stacked.fixes
     if not kept:
@@ -116,14 +121,14 @@ def in_rounds(
             return replace(came.then(again), legs=again.legs, compared_s=again.compared_s)
         return came
     changes = planned.changes.choosing(came.choices)
-    beneath = tuple(one for one in changes.findings if one.id in kept)
+    beneath = tuple(finding for finding in changes.findings if finding.id in kept)
     known = {one.fixes[0] for one in first}
     assert came.stacked.ratio is not None
     faster = (came.stacked.holds, came.stacked.ratio.speedup)
     second = plan(subject.on_top_of(beneath, known, *faster), clock)
     changed = changes.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
-        return came.then(Came(skipped=second.skipped))
+        return came.then(Round(skipped=second.skipped))
     base = engine.standing(changed.run)
     engine.close()
     assert planned.costs is not None
@@ -137,8 +142,8 @@ def in_rounds(
     except LegFailed as failed:
         over = clock.over() or isinstance(failed, OutOfTime)
         why = late() if over else f"with {', '.join(kept)} the script {failed}"
-        trials = {one.fixes[0]: one.skipped(why) for one in second.chosen}
-        later = Came(trials, planned=second.chosen, late=over)
+        trials = {candidate.fixes[0]: candidate.skipped(why) for candidate in second.chosen}
+        later = Round(trials, planned=second.chosen, late=over)
     return came.then(replace(later, skipped=second.skipped))
 
 
@@ -149,7 +154,7 @@ def _round(
     late: Callable[[], str],
     steps: int | None,
     free: float = math.inf,
-) -> Came:
+) -> Round:
     """Try what is planned, each alone, and put together what pays.
 
     The training has so many `steps`, None if not known; with free input a step is so many times as
@@ -184,9 +189,9 @@ def _round(
             on_top=beneath,
             **asdict(stacked.gains[name]),
         )
-    apart = tuple(of_another(found.values(), measured, engine.baseline))
+    apart = tuple(other_experiments(found.values(), measured, engine.baseline))
     too_late = any(one.late for one in measured)
-    return Came(
+    return Round(
         found,
         sorted_out.others,
         apart,
@@ -201,7 +206,7 @@ def _round(
 
 def _partners(sorted_out: SortedOut) -> list[str]:
     """The fixes that gave nothing alone, and may on top of one that was kept."""
-    kept = {one.candidate.fixes[0] for one in sorted_out.winners}
+    kept = {winner.candidate.fixes[0] for winner in sorted_out.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
     tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
     fixes = by_id()
@@ -214,7 +219,7 @@ def _rest(
     free: float,
     measured: Sequence[Measured],
     candidates: Sequence[Candidate],
-) -> Rest:
+) -> tuple[float, Mapping[str, str]]:
     """Keep time to measure the winners together, and once more.
 
     A step with `free` input is so many times as fast: changes of the input are needless where
@@ -223,7 +228,7 @@ def _rest(
     alone = [one for one in measured if one.ratio is not None]
     sorted_out = sort_out(alone, engine.baseline, "") if alone else None
     if sorted_out is None or not sorted_out.winners:
-        return Rest(needed_s(costs))
+        return needed_s(costs), {}
     best = sorted_out.winners[0]
     costs = costs.holding(best.holds)
     stacks = len(sorted_out.winners) - 1 + len(_partners(sorted_out))
@@ -238,7 +243,7 @@ def _rest(
                 needless[one.name] = f"{best.name} gives as much as it could"
         elif free < enough:
             needless[one.name] = f"{best.name} gives all that a faster input can"
-    return Rest(keep_s, needless)
+    return keep_s, needless
 
 
 # ------------------------------------------------------------------------- trials sorted out
@@ -347,7 +352,7 @@ def _way(one: Measured, baseline: Baseline, why_late: str, steps: int | None) ->
     return _Way(found, one, whole_s)
 
 
-def of_another(
+def other_experiments(
     trials: Iterable[Trial],
     measured: Sequence[Measured],
     baseline_of: BaselineOf,
@@ -358,16 +363,16 @@ def of_another(
     otherwise. One whose losses are no numbers any more trains nothing, and is none of them.
     """
     named = {(one.candidate.fixes[0], one.candidate.variant): one for one in measured}
-    for one in trials:
-        found = named.get((one.fix, one.variant))
+    for tried in trials:
+        found = named.get((tried.fix, tried.variant))
         if found is None:  # it was measured on top of others only
             continue
         usual = baseline_of(found.holds)
-        gains = (one.low or 0.0) > 1 + floor(usual.control)
-        differs = one.outcome is Outcome.LOSSES_DIFFER and gains
+        gains = (tried.low or 0.0) > 1 + floor(usual.control)
+        differs = tried.outcome is Outcome.LOSSES_DIFFER and gains
         broken = _finite(usual.losses) and not _finite(found.losses)
-        if (differs or one.outcome is Outcome.CHANGES) and not broken:
-            yield one
+        if (differs or tried.outcome is Outcome.CHANGES) and not broken:
+            yield tried
 
 
 def _beaten(way: _Way, by: _Way) -> Trial:

@@ -75,11 +75,10 @@ def stack(
     if not winners:
         return Stacked((), None)
     best, dropped, gains = winners[0], dict[str, Dropped](), dict[str, Ratio]()
-    longer = [one for one in winners if _length(one.holds) > _length(best.holds)]
+    longer = [winner for winner in winners if _length(winner.holds) > _length(best.holds)]
     alike = [one.candidate.fixes[0] for one in winners[1:] if one not in longer]
-    fixes, top = _added(
-        (best.candidate.fixes, best), [*alike, *partners], means(best.holds), dropped, gains
-    )
+    alone = best.candidate.fixes, best
+    fixes, top = _added(alone, [*alike, *partners], means(best.holds), dropped, gains, partners)
     if longer:
         holds = max((one.holds for one in longer), key=_length)
         names = [one.candidate.fixes[0] for one in longer]
@@ -99,6 +98,7 @@ def _added(
     means: Means,
     dropped: dict[str, Dropped],
     gains: dict[str, Ratio],
+    partners: Sequence[str] = (),
 ) -> Top:
     """What pays of some fixes on top of what there is; why another does not goes into `dropped`.
 
@@ -127,12 +127,13 @@ def _added(
                 for later in stacks[at:]:
                     dropped[later.fixes[-1]] = Dropped(Outcome.NOT_TRIED, reason)
                 break
-            drop = _breaks(measured, baseline) or _idle(measured, best, fixes, baseline)
+            sure = name in partners  # it gave nothing alone
+            drop = _breaks(measured, baseline) or _idle(measured, best, fixes, baseline, sure)
             if drop is not None:
                 dropped[name] = drop
                 rest = [later.fixes[-1] for later in stacks[at + 1 :]]
-                if drop.outcome is Outcome.REDUNDANT:
-                    with_idle = _largest(stacks[at:], found, baseline)
+                if drop.outcome is Outcome.REDUNDANT and not sure:
+                    with_idle = _largest(stacks[at:], found, baseline, partners)
                 break
             gains[name] = on_top(measured, best)
             fixes, best = candidate.fixes, measured
@@ -141,12 +142,22 @@ def _added(
     return fixes, best
 
 
-def _largest(stacks: Sequence[Candidate], found: Mapping[str, Measured], baseline: Baseline) -> Top:
-    """The largest of some stacks, the first of which adds nothing, that pays and is sound."""
+def _largest(
+    stacks: Sequence[Candidate],
+    found: Mapping[str, Measured],
+    baseline: Baseline,
+    partners: Sequence[str],
+) -> Top:
+    """The largest of some stacks, the first of which adds nothing, that pays and is sound.
+
+    None of `partners` is in it, which give nothing alone.
+    """
     fixes, top = stacks[0].fixes, found[stacks[0].name]
     for candidate in stacks[1:]:
         measured = found.get(candidate.name)
         if measured is None or measured.late or _breaks(measured, baseline):
+            break
+        if candidate.fixes[-1] in partners:
             break
         if _idle(measured, top, fixes, baseline) is None:
             fixes, top = candidate.fixes, measured
@@ -194,11 +205,15 @@ def _breaks(measured: Measured, baseline: Baseline) -> Dropped | None:
 
 
 def _idle(
-    measured: Measured, top: Measured, fixes: tuple[str, ...], baseline: Baseline
+    measured: Measured,
+    top: Measured,
+    fixes: tuple[str, ...],
+    baseline: Baseline,
+    sure: bool = False,
 ) -> Dropped | None:
-    """Why a fix is left out that adds nothing to the others; None if it does."""
-    more = on_top(measured, top)
-    if more.speedup > 1 + floor(baseline.control) and more.low > 1:
+    """Why a fix is left out that adds nothing to the others, for `sure`; None if it does."""
+    more, least = on_top(measured, top), 1 + floor(baseline.control)
+    if more.speedup > least and more.low > (1 if sure else 1 / least):
         return None
     gain = f"{more.speedup:.2f}× ({more.low:.2f} to {more.high:.2f})"
     return Dropped(Outcome.REDUNDANT, f"on top of {', '.join(fixes)} it gives {gain}")

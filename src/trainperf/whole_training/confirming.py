@@ -139,7 +139,7 @@ def _fault(runs: PlainRuns) -> tuple[Outcome, str] | None:
 
 def _too_little(after: Training) -> str:
     """Why what the steps save is nothing that would be felt in the training; "" where it is."""
-    repeated = [one for one in after.items if one.part in ("steps", "between")]
+    repeated = [item for item in after.items if item.part in ("steps", "between")]
     now = sum(one.now_s for one in repeated)
     saved = sum(one.now_s - (one.now_s if one.after_s is None else one.after_s) for one in repeated)
     if after.seconds_after is None or saved >= LEAST_SAVED * now:
@@ -152,7 +152,9 @@ def _too_little(after: Training) -> str:
 
 def _without(tried: Tried, outcome: Outcome, reason: str) -> Tried:
     """The trials with nothing kept."""
-    trials = tuple(one.dropped(outcome, reason) if one.kept else one for one in tried.trials)
+    trials = tuple(
+        trial.dropped(outcome, reason) if trial.kept else trial for trial in tried.trials
+    )
     root = "" if tried.patch is None else tried.patch.root
     return replace(tried, trials=trials, stack=None, patch=Patch("", (), root=root), sources={})
 
@@ -204,9 +206,13 @@ def _too_long(tried: Tried, more: list[Version], needed_s: float) -> Tried:
     why = planning.ENDS if tried.ended else "what it saves no slice of steps shows"
     reason = f"{why}, and whole runs would take {needed_s:.0f} s"
     left = {
-        one.adds.id for one in more if one.adds and (tried.ended or one.adds.data.get("outside"))
+        version.adds.id
+        for version in more
+        if version.adds and (tried.ended or version.adds.data.get("outside"))
     }
-    trials = (replace(one, reason=reason) if one.fix in left else one for one in tried.trials)
+    trials = (
+        replace(trial, reason=reason) if trial.fix in left else trial for trial in tried.trials
+    )
     return replace(tried, trials=tuple(trials))
 
 
@@ -266,25 +272,25 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
     """
     open_, findings, ids = _left(found, tried)
     kept = list[Finding]()
-    for one in found.findings:
-        gives = one.data.get("in_place")
-        if one.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
+    for finding in found.findings:
+        gives = finding.data.get("in_place")
+        if finding.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
             continue
-        written = found.edits.write(findings, (*ids, one.id))
-        if one.id not in written.patch.findings or written.patch.skipped:
+        written = found.edits.write(findings, (*ids, finding.id))
+        if finding.id not in written.patch.findings or written.patch.skipped:
             continue
-        timed = [site for site, r in zip(one.where, gives["ratios"], strict=True) if r]
+        timed = [site for site, r in zip(finding.where, gives["ratios"], strict=True) if r]
         lines = [(site, range(site.line, site.end_line + 1)) for site in timed]
         root, diff = written.patch.root, written.patch.diff
         edited = (
             changed_lines(diff, os.path.relpath(site.file, root)) & {*span} for site, span in lines
         )  # as many as can be edited are, not all
-        if len(one.where) > 1 and not all(edited):
+        if len(finding.where) > 1 and not all(edited):
             continue
-        ids.append(one.id)
-        kept.append(one)
+        ids.append(finding.id)
+        kept.append(finding)
         trial = Trial(
-            fix=one.id,
+            fix=finding.id,
             outcome=Outcome.KEPT,
             reason="",
             speedup=gives["speedup"],
@@ -292,7 +298,7 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
             high=gives["high"],
             pairs=gives["pairs"],
             kept=True,
-            bound=one.bound,
+            bound=finding.bound,
             basis="calls",
             note=IN_PLACE,
         )

@@ -59,8 +59,8 @@ def ledger(evidence: Evidence) -> Training:
         *_beside(evidence, length),
         *_end(evidence),
     )
-    items = tuple(one for one in items if one.part == "steps" or one.now_s >= LEAST_S)
-    return Training(length, seconds_now=sum(one.now_s for one in items), items=items)
+    items = tuple(item for item in items if item.part == "steps" or item.now_s >= LEAST_S)
+    return Training(length, seconds_now=sum(item.now_s for item in items), items=items)
 
 
 def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Training:
@@ -79,14 +79,14 @@ def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Traini
     epochs = before.configured.epochs if before.configured is not None else None
     between = _seconds(before.items, "between")
     held = min(between, stack.held_s * max(0, (epochs or 1) - 1))  # what the slices held of it
-    items = [_changed(one, stack, held / (between or 1.0)) for one in before.items]
+    items = [_changed(item, stack, held / (between or 1.0)) for item in before.items]
     if stack.once_seconds > 0:
         items.append(Item("once", ONCE, 1, 0.0, stack.once_seconds))
     elif stack.once_seconds < 0:  # the last part of the start is shorter
         last = max(n for n, one in enumerate(items) if one.part == "start")
         sooner = max(0.0, items[last].now_s + stack.once_seconds)
         items[last] = replace(items[last], after_s=sooner)
-    after = sum(one.after_s or 0.0 for one in items)
+    after = sum(item.after_s or 0.0 for item in items)
     shrinks = _seconds(before.items, "steps") + held
     rest = after - shrinks / stack.speedup
     return replace(
@@ -139,7 +139,7 @@ def started_in(before: Training, seconds: float | None) -> Training:
     first = _seconds(before.items, "start")
     if seconds is None or before.seconds_now is None or seconds >= first:
         return before
-    rest = (one for one in before.items if one.part != "start")
+    rest = (item for item in before.items if item.part != "start")
     items = (Item("start", STARTED_AGAIN, 1, seconds), *rest)
     return replace(before, items=items, seconds_now=before.seconds_now - first + seconds)
 
@@ -197,8 +197,8 @@ def _ends(pause: BetweenEpochs, epochs: int, spent: Sequence[Spent]) -> Iterator
 
     Calls that were timed in place have lines of their own; callbacks make them.
     """
-    calls = [one for one in spent if one.instead is not None]
-    inside = sum(one.seconds for one in calls)
+    calls = [call for call in spent if call.instead is not None]
+    inside = sum(call.seconds for call in calls)
     callbacks = None if pause.callbacks_s is None else max(0.0, pause.callbacks_s - inside)
     known = {
         "validation": (pause.validation_s, epochs),
@@ -206,8 +206,8 @@ def _ends(pause: BetweenEpochs, epochs: int, spent: Sequence[Spent]) -> Iterator
         "opening the input again": (pause.restart_s, epochs - 1),
     }
     rest = pause.seconds - inside
-    for one in calls:
-        yield Item("between", _named(one), epochs, epochs * one.seconds, where=one.where)
+    for call in calls:
+        yield Item("between", _named(call), epochs, epochs * call.seconds, where=call.where)
     for name, (seconds, many) in known.items():
         if seconds is not None:
             rest -= seconds
@@ -233,4 +233,4 @@ def _changed(one: Item, stack: Stack, held: float) -> Item:
 
 def _seconds(items: Iterable[Item], part: Part) -> float:
     """Seconds of the items of one part, without changes."""
-    return sum(one.now_s for one in items if one.part == part)
+    return sum(item.now_s for item in items if item.part == part)

@@ -179,7 +179,7 @@ def control_of(seconds: Sequence[float]) -> Control | None:
 
 def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     """Seconds that all the runs take, by the ledger; None where it does not know."""
-    known = [one.expected_s for one in versions if one.expected_s is not None]
+    known = [version.expected_s for version in versions if version.expected_s is not None]
     return (2 - once) * MARGIN * sum(known) if len(known) == len(versions) else None
 
 

@@ -419,7 +419,7 @@ def slice_of(
     the slowest rank's; one may have left a step out of its times that others did not.
     """
     blocks = [_of_turn("block", events, turn) for events in ranks]
-    whole = [one for one in blocks if one is not None and one["d"] > 0]
+    whole = [block for block in blocks if block is not None and block["d"] > 0]
     if not blocks or len(whole) < len(blocks):
         return None
     slowest = max(whole, key=lambda one: float(one["d"] / one["n"]))

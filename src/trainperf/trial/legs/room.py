@@ -43,7 +43,7 @@ def room(recording: Recording, machine: Machine, device: Device | None = None) -
     """
     samples = before_extras(recording)
     limits = [Room(MANY)]
-    rss = max((one.host.rss for one in samples if one.host is not None), default=0)
+    rss = max((sample.host.rss for sample in samples if sample.host is not None), default=0)
     if rss:
         free = machine.memory_available * MEMORY_SHARE
         limits.append(Room(int(free // rss), _text("memory", rss, machine.memory_available)))
@@ -58,7 +58,7 @@ def before_extras(recording: Recording) -> Sequence[Sample]:
     """The samples of the script's own steps: all that come before anything is probed."""
     began = [one["t"] for one in _events(recording, "facts")]
     until = min(began, default=None)
-    return [one for one in recording.samples if until is None or one.t <= until]
+    return [sample for sample in recording.samples if until is None or sample.t <= until]
 
 
 def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | None) -> list[Room]:
@@ -103,8 +103,8 @@ def _by_driver(
 def _by_framework(told: Iterable[Event]) -> Iterator[Room]:
     """By what each process that trains was told of its devices; several may share one."""
     devices: dict[str, list[Event]] = {}
-    for one in told:
-        devices.setdefault(one["uuid"] or str(one["index"]), []).append(one)
+    for finding in told:
+        devices.setdefault(finding["uuid"] or str(finding["index"]), []).append(finding)
     for those in devices.values():
         needed = sum(one["reserved_peak"] + CONTEXT for one in those)
         free = those[-1]["free"] + sum(one["reserved"] for one in those)
@@ -122,7 +122,7 @@ def _own(reading: GpuSample, recording: Recording) -> int:
 
 
 def _events(recording: Recording, kind: str) -> Iterator[Event]:
-    return (one for events in recording.events.values() for one in events if one["e"] == kind)
+    return (event for events in recording.events.values() for event in events if event["e"] == kind)
 
 
 def _text(what: str, needed: float, free: float) -> str:

@@ -14,15 +14,7 @@ from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import at_most, step_may_matter
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
-from trainperf.model import (
-    Category,
-    Evidence,
-    Finding,
-    Missing,
-    Probe,
-    Ratio,
-    is_taken,
-)
+from trainperf.model import Category, Evidence, Finding, Missing, Probe, Ratio, is_taken
 from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.timing import WIDE
 from trainperf.model.words import share as percent

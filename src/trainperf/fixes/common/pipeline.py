@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, if_measured, ms, percent, worth
@@ -103,6 +104,19 @@ def input_at_most(evidence: Evidence) -> float:
     if isinstance(fed, Measure) and (fed.high or fed.seconds) < LEAST_INPUT * lost:
         return 1.0
     return times.real / max(times.resident, 1e-9)
+
+
+def restarted_epoch(evidence: Evidence) -> dict[str, Any] | None:
+    """Return the epoch that a trial of what begins each has to hold whole, as a finding's data.
+
+    None where its length, or what the input takes to start again, is not known.
+    """
+    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
+    if steps is None or between is None or between.restart_s is None:
+        return None
+    besides = max(0.0, between.seconds - between.restart_s)
+    whole = steps * evidence.times.real + between.seconds
+    return {"steps": steps, "seconds": whole, "pause_s": besides}
 
 
 def pipeline_seconds(evidence: Evidence) -> float:

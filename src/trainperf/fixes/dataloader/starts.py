@@ -11,13 +11,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.dataloader._loader import (
-    DATA_LOADER,
-    named,
-    places,
-    seen_in_run,
-    workers_said,
-)
+from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_in_run, workers_said
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script
@@ -153,13 +147,6 @@ class TorchPersistentWorkers(Fix):
         )
 
 
-FOR_EPOCHS = """\
-loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the epochs
-for epoch in range(epochs):
-    for batch in loader:
-        train_step(batch)"""
-
-
 class TorchLoaderRebuilt(Fix):
     """Build the `DataLoader` once, before the loop.
 
@@ -196,7 +183,6 @@ class TorchLoaderRebuilt(Fix):
             where=places(loader),
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
             "workers.",
-            snippet=FOR_EPOCHS,
             data={
                 "epoch": starts.epoch,
                 "workers": loader.workers,
@@ -287,23 +273,23 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if call not in built or not all(isinstance(part, PLAIN) for part in parts):
         raise CannotRewrite("what it is assigned to is not the loader itself, by a plain name")
     names = {part.id for part in parts if isinstance(part, ast.Name)}
-    others = [each for each in loop.body if each is not statement]
+    others = [node for node in loop.body if node is not statement]
     if names & stored(others):
         raise CannotRewrite("its name is given to something else in the loop")
     done = list(effects(module, loop.body))
     changed = changed_names(module, [loop]) | _used_in(loop)
-    for each in done:
-        if each.kind in ("sets", "fills"):
-            node = each.node
+    for effect in done:
+        if effect.kind in ("sets", "fills"):
+            node = effect.node
             changed |= set(map(_whole, filled(node) if isinstance(node, ast.Call) else [node]))
     if changing := changed & {ast.unparse(part) for node in built for part in ast.walk(node)}:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     data = argument(call, "dataset", 0)
-    for each in done:
-        doubt = each.kind in ("unknown", "draws") and each.node is not call and not each.within
-        handed = {value.id for value in each.given if isinstance(value, ast.Name)}
-        if doubt and data is not None and handed & names_in(data):
-            raise CannotRewrite(f"{each.text} is given the data, and may change them")
+    for effect in done:
+        doubt = effect.kind in ("unknown", "draws") and not effect.within
+        handed = {value.id for value in effect.given if isinstance(value, ast.Name)}
+        if doubt and effect.node is not call and data is not None and handed & names_in(data):
+            raise CannotRewrite(f"{effect.text} is given the data, and may change them")
     if isinstance(argument(call, "generator"), ast.Call):
         raise CannotRewrite("each turn draws with a generator of its own")
     own = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -342,16 +328,6 @@ def _with_workers_kept(text: str, finding: Finding) -> str:
     return next(iter(alone.sources().values()), text).rstrip("\n")
 
 
-ENDLESS = """\
-def endless(loader):
-    while True:
-        yield from loader
-
-batches = endless(loader)  # once, before the loop
-for step in range(steps):
-    batch = next(batches)"""
-
-
 class InputReopened(Fix):
     """Open the input once, and take one batch after another from it.
 
@@ -387,7 +363,6 @@ class InputReopened(Fix):
                 "a step with its batch at hand", lambda: times.real - times.resident, of="all"
             ),
             where=(where,),
-            snippet=ENDLESS,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -178,7 +178,7 @@ def evaluate_seldom(script: Script, site: Site) -> None:
         nodes = (node for node in ast.walk(script.module(site.file)) if node not in own)
         calls = [n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) == name]
         if len(calls) > 1:  # one at the end of the training has no interval
-            calls = [one for one in calls if _interval(script, script.site_of(site, one))]
+            calls = [call for call in calls if _interval(script, script.site_of(site, call))]
         if len(calls) != 1:
             raise CannotRewrite(f"{name}() is called at {len(calls)} places of the file")
         _check_looks_only(within[-1].body)

@@ -14,19 +14,20 @@ from trainperf.fixes.common.pipeline import (
     label,
     opening,
     pays_later,
+    restarted_epoch,
     share,
     upper,
 )
 from trainperf.fixes.common.repeating import MADE_ANEW
 from trainperf.fixes.common.words import if_measured, ms, size
-from trainperf.fixes.tf_data._generators import (
+from trainperf.fixes.tf_data._source import (
     GIVEN,
     YIELDS,
     generator_at,
     goes_through_maker,
+    mapped,
     with_called,
 )
-from trainperf.fixes.tf_data._mapped import mapped
 from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
@@ -271,16 +272,11 @@ def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
     A shuffle behind the cache fills its buffer with the expensive work before the first step
     of each epoch: what that takes is saved between epochs.
     """
-    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
-    if not place.reshuffled or steps is None or between is None or between.restart_s is None:
+    between = evidence.between_epochs
+    if not place.reshuffled or not is_taken(evidence.times.real_):
         return None
-    if not is_taken(evidence.times.real_):
-        return None
-    whole = steps * evidence.times.real + between.seconds
-    if between.restart_s < _LEAST_FILL * whole:
-        return None
-    besides = max(0.0, between.seconds - between.restart_s)
-    return {"steps": steps, "seconds": whole, "pause_s": besides}
+    epoch, fill = restarted_epoch(evidence), between.restart_s if between else None
+    return epoch if epoch and fill and fill >= _LEAST_FILL * epoch["seconds"] else None
 
 
 # -------------------------------------------------------------------------------- the edit

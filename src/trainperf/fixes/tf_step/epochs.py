@@ -237,7 +237,6 @@ class KerasFrozenBase(Fix):
             f"{size(held)} in memory, and is the same in every epoch.{left}",
             saves=Unpriced("not measured: the head would have to be built and fed"),
             where=where,
-            advice="Compute their output for all data once, and train the rest of the model on it.",
             snippet=SNIPPET,
             rewritable=None if len(where) == len(places) and not others else False,
             data={

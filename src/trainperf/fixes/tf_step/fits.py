@@ -136,8 +136,6 @@ class KerasCompileInLoop(Fix):
             ),
             where=() if loop.where is None else (loop.where,),
             sure=anew >= LEAST_SHARE * turn.seconds,
-            advice="Build and compile the model before the loop; begin each turn with its first "
-            "weights.",
             snippet="""\
 model = build()
 model.optimizer.build(model.trainable_variables)  # its moments begin anew as well

@@ -5,8 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent, times
-from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
-from trainperf.fixes.torch_step._step import part_seconds
+from trainperf.fixes.torch_step._step import EACH_STEP, gap_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence
 from trainperf.model.torch.step import DeviceWait
 
@@ -98,7 +97,6 @@ class TorchSameEachStep(Fix):
             f"operators got the same tensors, unchanged, none of them trained.",
             saves=Saving("it is there already", ratio=evidence.bound_if_step_saves(takes)),
             where=(line.where,),
-            advice="Compute it once, before the loop, and read it in each step.",
         )
 
 
@@ -196,7 +194,6 @@ class TorchUnusedRows(Fix):
                 "rows that were not used cost no update", ratio=evidence.bound_if_step_saves(saves)
             ),
             where=(line.where,),
-            advice="Give the embedding sparse gradients, and an optimizer that takes them.",
             snippet="""\
 self.items = nn.Embedding(rows, width, sparse=True)
 

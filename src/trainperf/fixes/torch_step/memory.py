@@ -122,7 +122,6 @@ class TorchCheckpointing(Fix):
             ),
             where=model.checkpoints or ((model.where,) if model.where else ()),
             rewritable=bool(model.checkpoints) and all(site.exact for site in model.checkpoints),
-            advice="Turn gradient checkpointing off, or use it in every second block only.",
             snippet="model.gradient_checkpointing_disable()  # of the transformers library",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trainperf.fixes.torch_step._lookers import call
+from trainperf.fixes.torch_step._step import call
 from trainperf.model import Diagnosis, LogCall, StepPart, SyncPoint, Trace, known
 from trainperf.model import words as units
 from trainperf.report.document import (

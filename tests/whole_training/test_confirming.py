@@ -68,7 +68,8 @@ def predicts(script):
         bound_basis="all of them",
         where=(Site(str(script), 4, col=12, end_line=4, end_col=41),),
         rewritable=True,
-        data={"rows": [1], "outside": True},
+        data={"rows": [1]},
+        slices="none",
     )
 
 
@@ -273,7 +274,7 @@ def test_what_was_timed_in_place_stands_on_what_the_steps_gave(confirm, timed, l
 @pytest.mark.parametrize(
     "change",
     [
-        {"data": {"rows": [1], "outside": True}},
+        {"data": {"rows": [1]}, "slices": "none"},
         {"where": (Site("/nowhere/train.py", 4),)},
         {"rewritable": False},
     ],

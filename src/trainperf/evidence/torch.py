@@ -1,7 +1,7 @@
 """A PyTorch process's own word, read from its events.
 
 Most have the fields of the values they become (`EVENTS`); `torch_split` holds the seconds and
-calls of all profiled steps (and a place), `torch_flags` and `torch_memory` the two dictionaries.
+calls of all profiled steps (and a place), `torch_flags` a dictionary, `gpu_memory` is of one GPU.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def torch(
         syncs=tuple(sorted(values(SyncPoint, taken), key=lambda sync: -sync.seconds)),
         logs=tuple(sorted(values(LogCall, taken), key=lambda log: -log.seconds)),
         waits=tuple(sorted(values(DeviceWait, taken), key=lambda wait: -wait.calls)),
-        flags=parts.read_or({}, "the flags of PyTorch", _last, observed, "torch_flags"),
-        memory=parts.read_or({}, "the memory of the device", _last, observed, "torch_memory"),
+        flags=parts.read_or({}, "the flags of PyTorch", _flags, observed),
+        memory=parts.read_or({}, "the memory of the device", _memory, observed),
         trace=traces[-1] if traces else None,
         untraced=why,
         trainer=next(iter(values(Trainer)), None),
@@ -163,9 +163,16 @@ def adding_up(
     )
 
 
-def _last(observed: Observed, kind: str) -> dict[str, Any]:
-    found = list(observed.of(kind))
+def _flags(observed: Observed) -> dict[str, Any]:
+    found = list(observed.of("torch_flags"))
     return dict(found[-1]["values"]) if found else {}
+
+
+def _memory(observed: Observed) -> dict[str, int]:
+    """What CUDA's allocator counted on the first GPU that is used."""
+    event = next(observed.of("gpu_memory"), {})
+    names = ("allocated_peak", "reserved_peak", "retries", "ooms", "total")
+    return {name: event[name] for name in names if name in event}
 
 
 def compiling(observed: Observed) -> Compiling:

@@ -9,7 +9,7 @@ import statistics
 from collections import Counter, defaultdict
 
 from trainperf.child.timing.estimating import estimate
-from trainperf.child.torch.step.pass_trace import PASS, OperatorTimes
+from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
 from trainperf.errors import TrainperfError
 from trainperf.evidence.events import read_as
 from trainperf.model import (

@@ -46,12 +46,11 @@ class AllReduce:
     """All-reduces of the gradients' own sizes, timed alone, nothing else running.
 
     `seconds` is for all of a step's gradients, one call after another: a lower bound of
-    what the exchange costs while training. `calls` are (bytes, seconds) of each size.
+    what the exchange costs while training.
     """
 
     bytes: int
     seconds: float
-    calls: tuple[tuple[int, float], ...]
     devices: int
 
     @property

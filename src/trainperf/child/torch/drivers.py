@@ -65,6 +65,11 @@ class LoaderDriver(IteratorDriver, TorchDriver):
     def loader(self) -> Any:
         return self._dataset
 
+    @property
+    def workers(self) -> list[Any]:
+        """The processes that make the loop's batches now."""
+        return list(getattr(self._iterator, "_workers", ()))
+
     def boundary(self) -> None:
         """As in every loop; a step may update several models."""
         if self._seen >= 0:

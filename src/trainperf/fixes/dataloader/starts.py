@@ -83,22 +83,12 @@ def _starts(evidence: Evidence) -> Starts | None:
     steps = (pause.epoch_steps if pause else None) or evidence.loop.epoch_steps or loader.batches
     if not steps:
         raise NotMeasured("how many steps an epoch has is not known")
-    restart = _restart_s(loader, pause)
+    restart = pause.restart_s if pause else None
     between = pause.seconds if pause is not None and pause.sure else 0.0
     whole = steps * real + max(restart or 0.0, between)
     if restart is None and whole > LONG_EPOCH_S:
         return None
     return Starts(steps, whole, restart, max(0.0, whole - steps * real - (restart or 0.0)))
-
-
-def _restart_s(loader: Loader, pause: BetweenEpochs | None) -> float | None:
-    """What starting the workers takes each time; None where it was not timed.
-
-    The smaller of what opening the loader took and of what passes between epochs until
-    the first batch, where both are known: the first also holds what comes only once.
-    """
-    timed = (loader.worker_start_s, pause.restart_s if pause else None)
-    return min((seconds for seconds in timed if seconds is not None), default=None)
 
 
 def _built_each_epoch(loader: Loader, pause: BetweenEpochs | None) -> bool:
@@ -169,7 +159,7 @@ class TorchLoaderRebuilt(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a place where a loader is built for each epoch, and what its starts take."""
         loader, loop, pause = evidence.torch.loader, evidence.loop.where, evidence.between_epochs
-        started = loader.workers or _restart_s(loader, pause)
+        started = loader.workers or (pause and pause.restart_s)
         if not _built_each_epoch(loader, pause) or not started:
             return None
         starts = _starts(evidence)

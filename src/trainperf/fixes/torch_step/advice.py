@@ -50,11 +50,9 @@ class TorchDenseZeros(Fix):
             if looks is None or looks.zeros is None or looks.zeros < ZEROS:
                 continue
             takes, zeros = line.of("operators", "backward"), f"{100 * looks.zeros:.1f} %"
-            variable = looks.variable or "matrix"
             shape = " × ".join(f"{size:,}" for size in looks.shape)
             return Cause(
-                title=f"{f'`{variable}`' if looks.variable else 'A matrix'} is {zeros} zeros, and "
-                "multiplied as a dense one",
+                title=f"A matrix is {zeros} zeros, and multiplied as a dense one",
                 text=f"The line {at(line.where)} (`{line.text}`) takes {ms(takes)} of each step of "
                 f"{ms(evidence.lines.seconds)}, forward and backward. Its operand of {shape} "
                 f"elements was the same in each step, {zeros} of them zeros.",
@@ -64,8 +62,8 @@ class TorchDenseZeros(Fix):
                 ),
                 where=(line.where,),
                 advice="Make it sparse once, where it is built, and multiply by that.",
-                snippet=f"{variable} = {variable}.to_sparse_csr()  # once\n"
-                f"output = {variable} @ features  # or torch.sparse.mm(…)",
+                snippet="matrix = matrix.to_sparse_csr()  # once\n"
+                "output = matrix @ features  # or torch.sparse.mm(…)",
             )
         return None
 

@@ -63,7 +63,7 @@ def models(loops: Any) -> list[ModelCall]:
     Where no call of a trained one was seen, those alive that own what is optimized.
     """
     trained = trained_parameters(loops)
-    found = list(loops.model_calls.values())
+    found = list(loops.models.calls.values())
     if not any(_trains(call.module, trained) for call in found):
         found += [ModelCall(model, (), {}) for model in _alive(loops, trained)]
     found.sort(key=lambda call: (not _trains(call.module, trained), -(_size(call.module) or 0)))
@@ -84,7 +84,7 @@ def _trains(model: Any, trained: set[int]) -> bool:
 
 def _alive(loops: Any, trained: set[int]) -> list[Any]:
     """The outermost modules in memory that own trained parameters; looked for once."""
-    known = [reference() for reference in loops.alive]
+    known = [reference() for reference in loops.models.alive]
     if known and all(model is not None for model in known):
         return known
     base: Any = sys.modules["torch"].nn.Module
@@ -95,7 +95,7 @@ def _alive(loops: Any, trained: set[int]) -> list[Any]:
     ]
     inside = {id(child) for module in modules for child in module._modules.values()}
     found = [model for model in modules if id(model) not in inside and _trains(model, trained)]
-    loops.alive = [weakref.ref(model) for model in found]
+    loops.models.alive = [weakref.ref(model) for model in found]
     return found
 
 
@@ -155,13 +155,13 @@ def model_facts(loops: Any, call: ModelCall, trained: set[int]) -> dict[str, Any
         "eager": _eager(loops, parts),
         "shapes": call.shapes,
         # Seen, or set in a library's model.
-        "checkpointing": loops.checkpointed > 0
+        "checkpointing": loops.models.checkpointed > 0
         or any(
             getattr(part, name, False) is True
             for part in parts
             for name in ("gradient_checkpointing", "grad_checkpointing")
         ),
-        "checkpoints": list(loops.checkpoint_sites),
+        "checkpoints": list(loops.models.checkpoint_sites),
         "blocks": blocks_of_model(inner),
     }
 

@@ -34,8 +34,6 @@ would slow a CPU down."""
 def record(driver: Driver, deadline: float) -> None:
     """Run the probes that make sense for the largest trained model and its optimizer.
 
-    `driver.loops.model_calls` holds the last call of each trained model as (module,
-    args, kwargs), `driver.loops.autocast` the dtype of the autocast region around it.
     Each probe is an event `probe`, or `missing` with the reason why it was not run; of
     what is there already, or could change nothing, there is neither.
     """

@@ -32,7 +32,6 @@ from trainperf.model import (
     Recording,
     Sample,
 )
-from trainperf.model.parallel import GONE
 
 NAME = "ddp_large_gradients"
 RECORDED = zoo.load(NAME).recording
@@ -110,27 +109,30 @@ def test_what_is_not_said_is_not_known() -> None:
     assert isinstance(found.local, Missing)
 
 
+GONE = "when its connection to another rank broke"
+
+
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        ([], "stopped in the resident phase"),
+        ([], "stopped while its steps were timed"),
         (
             [{"e": "error", "type": "ValueError", "text": "NaN loss\nat step 3"}],
-            "failed in the resident phase with ValueError: NaN loss",
+            "failed while its steps were timed with ValueError: NaN loss",
         ),
         (
             [{"e": "error", "type": "KeyError", "text": ""}],
-            "failed in the resident phase with KeyError",
+            "failed while its steps were timed with KeyError",
         ),
         (
             [{"e": "error", "type": "RuntimeError", "text": "Connection closed by peer"}],
-            f"failed in the resident phase, {GONE} (RuntimeError)",
+            f"failed while its steps were timed, {GONE} (RuntimeError)",
         ),
         (
             [{"e": "error", "type": "ValueError", "text": "many words " * 30}],
-            f"failed in the resident phase with ValueError: {'many words ' * 14}many …",
+            f"failed while its steps were timed with ValueError: {'many words ' * 14}many …",
         ),
-        ([{"e": "exit"}], "ended by itself in the resident phase"),
+        ([{"e": "exit"}], "ended by itself while its steps were timed"),
         ([{"e": "phase", "p": "facts", "b": 0}], "measured"),
     ],
 )

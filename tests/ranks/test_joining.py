@@ -47,7 +47,7 @@ def test_a_rank_leaves_a_record_and_one_line(rank, tmp_path):
     assert recording.run.guarded == ()
     assert not list(folder.glob("events-*"))
     (line,) = said.strip().splitlines()
-    assert line.startswith("trainperf: rank 1 of 2: the script ended by itself")
+    assert line.startswith("trainperf: rank 1 of 2: ended by itself")
 
 
 def test_rank_0_says_where_the_records_are_and_how_to_join_them(rank, tmp_path):
@@ -82,7 +82,7 @@ def test_a_rank_that_is_killed_is_recorded(rank):
     status, folder, said = rank(source=source)
     assert status == 3
     assert records.load(folder).ending is Ending.SIGNALLED
-    assert "was killed by SIGKILL" in said
+    assert "killed by SIGKILL" in said
 
 
 def test_a_rank_whose_command_is_not_there_leaves_the_reason(tmp_path):

@@ -117,7 +117,7 @@ def test_a_rank_that_failed_keeps_what_it_measured(tmp_path):
     half = [one for one in events(1, 2) if one.get("b", 0) == 0 and one["e"] != "measured"]
     leave(tmp_path, 1, 2, half, ending=Ending.SIGNALLED, status=-9)
     failed = ranks(merge(tmp_path))[1]
-    assert failed.ended == "killed by SIGKILL in the phase without exchange"
+    assert failed.ended == "killed by SIGKILL while its steps were timed"
     assert failed.real.seconds == pytest.approx(0.030)
 
 
@@ -176,7 +176,7 @@ def test_what_a_killed_trainperf_had_on_disk_is_read(tmp_path):
     (own / "output.log").write_text("the last words")
     found = merge(tmp_path)
     killed = ranks(found)[1]
-    assert killed.ended.startswith("killed by a signal in the ")
+    assert killed.ended.startswith("killed by a signal while ")
     assert killed.real.seconds == pytest.approx(0.030)
     assert records.load_recording(records.load(own), own).output_tail == "the last words"
 

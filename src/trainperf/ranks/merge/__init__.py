@@ -94,7 +94,7 @@ def _missing(ranks: Ranks) -> Iterator[str]:
         yield f"{ranks_in_words(ranks.absent)} of {ranks.size} left no record"
     by_reason: dict[str, list[int]] = {}
     for rank in ranks.by_rank.values():
-        if rank.ended != "measured":
+        if rank.ending != "measured":
             by_reason.setdefault(rank.ended, []).append(rank.rank)
     for why, which in by_reason.items():
         yield f"{ranks_in_words(which)}: {why}"

@@ -181,7 +181,7 @@ def read_ranks(job: Job, progress: Callable[[float], None] = lambda fraction: No
 
 
 def _take(ranks: Ranks, one: Found, recording: Recording) -> None:
-    ended = records.ended(recording).removeprefix("was ")
+    ended = records.ended(recording)
     _blame(ranks, one, recording)
     found = [
         (_placed(rank, events, one), events)
@@ -191,7 +191,7 @@ def _take(ranks: Ranks, one: Found, recording: Recording) -> None:
     for rank, events in found:
         ranks.size = max(ranks.size, _size(events))
         known = ranks.by_rank.get(rank.rank)
-        if known is not None and known.ended == "measured":
+        if known is not None and known.ending == "measured":
             ranks.notes.append(
                 f"rank {rank.rank} is recorded twice, on {known.host} and on {rank.host}: was "
                 "each started as a job of its own?"
@@ -256,4 +256,4 @@ def _without_loop(ranks: Ranks, one: Found, why: str) -> None:
     if place.rank in ranks.by_rank:  # the record is of a host, and another's ranks count on
         ranks.notes.append(f"{one.record.host}, place {place.rank} of the job: {why}")
         return
-    ranks.by_rank[place.rank] = Rank(place.rank, one.record.host, None, why)
+    ranks.by_rank[place.rank] = Rank(place.rank, one.record.host, None, why, "cut short")

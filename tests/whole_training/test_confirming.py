@@ -220,7 +220,7 @@ def test_what_cannot_show_or_be_made_is_not_run(confirm, predicts, change):
 def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, left, kept_back):
     found = Found((predicts,), Edits(tmp_path, by_id()))
     assert reserved_s(found, BEFORE, left) == pytest.approx(kept_back)
-    in_steps = replace(predicts, data={"rows": [1]})
+    in_steps = replace(predicts, slices="steps")
     assert reserved_s(replace(found, findings=(in_steps,)), BEFORE, left) == 0.0
     unknown = Training(None, reason="endless")
     assert reserved_s(found, unknown, left) == 0.0

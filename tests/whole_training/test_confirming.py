@@ -327,7 +327,7 @@ ENDED = Tried(
 @pytest.fixture
 def rounds(predicts):
     """The same edit, told to round otherwise; its bound says nothing of the whole training."""
-    return replace(predicts, equivalence=Equivalence.NUMERICS, data={"rows": [1]}, bound=None)
+    return replace(predicts, equivalence=Equivalence.NUMERICS, slices="steps", bound=None)
 
 
 def test_a_training_that_ends_by_itself_is_tried_by_whole_runs(confirm, rounds, script):

@@ -170,13 +170,6 @@ def _iterator(loader: Any) -> Any:
 class TorchFitDriver(FitDriver, LoaderDriver):
     """Keras's `fit`, which makes a `DataLoader` of whatever it is given."""
 
-    def probe_names(self) -> tuple[str, ...]:
-        """As for every loop, but for what varies a step of the user's own."""
-        from .probes.probes import OWN_STEP
-
-        own = {f"probe {one}" for one in OWN_STEP}
-        return tuple(one for one in super().probe_names() if one not in own)
-
 
 class TorchUpdateDriver(UpdateDriver, TorchDriver):
     """A loop that makes its own batches: `x, y = get_batch()`."""

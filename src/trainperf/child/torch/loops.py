@@ -218,12 +218,6 @@ class TorchLoops(Loops):
 
         torch_stages.record(driver, deadline)
 
-    def probe_names(self) -> tuple[str, ...]:
-        from .probes import probes as torch_probes
-        from .step import pass_trace
-
-        return (*(f"probe {one}" for one in torch_probes.PROBES), pass_trace.WHAT)
-
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the step against variations of it, then trace it."""
         from .probes import probes as torch_probes

@@ -31,6 +31,7 @@ NOT_OURS = {
     "--nnodes",
     "--no-python",
     "--nproc_per_node",
+    "--ntasks-per-node",
     "--with",
 }
 """Options of the scripts, of containers, of torchrun and of uv."""

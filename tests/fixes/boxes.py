@@ -46,7 +46,6 @@ def _gpus(*used: bool, **fields: Any) -> Device:
 
 
 TWO_GPUS = _gpus(True, True)
-TWO_OF_FOUR = _gpus(True, True, False, False)
 ONE_OF_TWO = _gpus(True, False)
 ONE_OF_FOUR = _gpus(True, False, False, False)
 LAST_OF_EIGHT = _gpus(*[False] * 7, True, index=None)

@@ -162,6 +162,7 @@ class Driver:
     """As `TorchDriver`, of a loop over `loader`."""
 
     kind = "iterator"
+    workers = ()
 
     def __init__(self, loader: Any, loops: Loops | None = None, batches_per_step: int = 1) -> None:
         self.loops = loops or Loops()

@@ -117,7 +117,7 @@ def test_a_rank_that_failed_keeps_what_it_measured(tmp_path):
     half = [one for one in events(1, 2) if one.get("b", 0) == 0 and one["e"] != "measured"]
     leave(tmp_path, 1, 2, half, ending=Ending.SIGNALLED, status=-9)
     failed = ranks(merge(tmp_path))[1]
-    assert failed.ended == "killed by SIGKILL in the phase without exchange"
+    assert failed.ended == "killed by SIGKILL while its steps were timed"
     assert failed.real.seconds == pytest.approx(0.030)
 
 
@@ -176,7 +176,7 @@ def test_what_a_killed_trainperf_had_on_disk_is_read(tmp_path):
     (own / "output.log").write_text("the last words")
     found = merge(tmp_path)
     killed = ranks(found)[1]
-    assert killed.ended.startswith("killed by a signal in the ")
+    assert killed.ended.startswith("killed by a signal while ")
     assert killed.real.seconds == pytest.approx(0.030)
     assert records.load_recording(records.load(own), own).output_tail == "the last words"
 
@@ -198,7 +198,7 @@ def test_ranks_with_another_script_or_other_versions_are_noted(tmp_path):
     notes = merge(tmp_path).notes
     assert any("ranks 2 and 3 ran another train.py than rank 0" in note for note in notes)
     assert "rank 1 had torch 2.11.0, rank 0 torch 2.13.0" in notes
-    assert any(note.startswith("rank 2 ran under trainperf 0.0.1, rank 0 under") for note in notes)
+    assert any(note.startswith("rank 2 had trainperf 0.0.1, rank 0 trainperf") for note in notes)
 
 
 def test_records_of_another_job_are_left_out_and_named(tmp_path):

@@ -15,7 +15,7 @@ from trainperf.model import Diagnosis, Ending, Event, Gpu
 from trainperf.model.torch.step import Part
 from trainperf.report.assemble import diagnosis as report
 from trainperf.report.sections._shares import waits_s
-from trainperf.report.sections.parts import NAMES, by_line, step_split
+from trainperf.report.sections.parts import NAMES
 from trainperf.report.sections.step import rates
 
 
@@ -123,25 +123,8 @@ def test_a_script_that_failed_is_the_reason_for_no_step() -> None:
 # --------------------------------------------------------------------------- PyTorch
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "healthy",
-        "torch_healthy | torch.split = missing",
-    ],
-)
-def test_a_step_that_was_not_taken_apart_has_no_parts(case: str) -> None:
-    assert step_split(diagnosis_of(case)) == []
-
-
 def test_every_part_has_its_place_in_the_order() -> None:
     assert set(NAMES) == set(get_args(Part))
-
-
-def test_the_dearest_wait_comes_first() -> None:
-    found = by_line(diagnosis_of("null_context | torch.syncs[item].seconds = 0.002"))
-    assert [point.what for point in found] == [".item()", "an index", "an index"]
-    assert by_line(diagnosis_of("healthy")) == []
 
 
 @pytest.mark.parametrize(

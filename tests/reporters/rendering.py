@@ -29,7 +29,7 @@ def section(
     return " ".join(file.read().split())
 
 
-FINDINGS, TRIALS = "What to change, most promising first", "Tried on the script itself"
+FINDINGS, TRIALS = "What to change", "Tried on the script itself"
 
 
 def text(diagnosis: Diagnosis, width: int = 80, full: bool = True, **options: Any) -> str:

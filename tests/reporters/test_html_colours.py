@@ -20,7 +20,7 @@ THEMES = [
 PAIRS = [
     *((text, ground) for text in ("ink", "soft") for ground in ("bg", "surface", "sunk")),
     *((text, "surface") for text in ("accent", "good", "warn", "bad")),
-    *((text, ground) for text in ("ink", *"ksmcf") for ground in ("sunk", "add", "del")),
+    *((text, ground) for text in ("ink",) for ground in ("sunk", "add", "del")),
     *(("on-dark", fill) for fill in ("model", "host", "exchange", "ranks", "bar")),
     *(("on-light", fill) for fill in ("data",)),
     ("on-rest", "rest"),

@@ -14,10 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from reporters.rendering import coloured, of, text
+from reporters.rendering import coloured, text
 from reporters.samples import (
-    ALL_OUTCOMES,
-    CACHE,
     FAILED,
     HEALTHY,
     INPUT_BOUND,
@@ -32,7 +30,6 @@ from reporters.samples import (
     SAMPLES,
     TRIED,
     TWO_GPUS,
-    WHOLE_RUNS,
     over,
     timed,
 )
@@ -41,14 +38,12 @@ from trainperf.model import (
     Ending,
     Function,
     Outcome,
-    Overhead,
     Patch,
-    Verdict,
 )
 
 GOLDEN = Path(__file__).parent / "golden"
-SHORT = ("tried", "nothing_kept", "exchange", "failed")
-WHOLE = ("tried", "torch", "exchange", "other_experiments")
+SHORT = ("tried", "other_experiments", "exchange", "failed")
+WHOLE = ("tried",)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +60,11 @@ def test_the_report_is_the_golden_one(name: str, full: bool) -> None:
 # ----------------------------------------------------------------------- the short one
 
 TIMED = [name for name, sample in SAMPLES.items() if sample.step_s is not None]
-MOST = 47
+MOST = 42
 """Lines of a report with two findings that were not tried, at 100 columns."""
 
 
-@pytest.mark.parametrize(("sample", "most"), [(TRIED, 40), (HEALTHY, 15)])
+@pytest.mark.parametrize(("sample", "most"), [(TRIED, 40), (HEALTHY, 15), (OTHER_EXPERIMENTS, 50)])
 def test_a_report_fits_a_screen(sample: Diagnosis, most: int) -> None:
     assert text(sample, 90, full=False, saved="20261121-train").count("\n") <= most
 
@@ -90,12 +85,6 @@ def test_the_short_report_names_the_command_that_prints_all() -> None:
     assert "trainperf show --full 20261121-train" in report
     untimed = timed(INPUT_BOUND, real=None)
     assert text(untimed, full=False) == text(untimed)
-
-
-def test_what_was_not_measured_is_told_where_it_leaves_the_verdict_open() -> None:
-    assert "Not measured" not in text(INPUT_BOUND, full=False)
-    probable = replace(INPUT_BOUND, verdict=replace(INPUT_BOUND.verdict, grade="probable"))
-    assert "Not measured" in text(probable, full=False)
 
 
 def test_trials_that_were_interrupted_before_any_was_made_are_said_to_have_been() -> None:
@@ -134,25 +123,11 @@ def test_a_failed_script_shows_its_last_output() -> None:
     assert "row 78" not in long
 
 
-def test_sections_without_content_are_left_out() -> None:
-    for heading in ("Callbacks", "Machine", "Tried", "What to change", "Ranks", "Limits"):
-        assert f"\n{heading}" not in text(FAILED)
-
-
 def test_a_healthy_script_is_told_so_and_nothing_is_suggested() -> None:
     report = text(replace(HEALTHY, practices=INPUT_BOUND.practices))
     assert report.startswith("Healthy:")
     for words in ("What to change", "Time to accuracy", "None of the causes", "explain"):
         assert words not in report
-
-
-def test_a_slow_script_without_a_known_cause_is_told_so() -> None:
-    bare = replace(INPUT_BOUND, findings=(), practices=(), patch=None)
-    assert "No repair that trainperf knows stands out of the noise" in text(bare)
-    open_ = Verdict("none", "Not examined: …", 0.95, grade="not examined")
-    assert "None of the causes" not in text(replace(bare, verdict=open_))
-    settled = replace(bare, verdict=replace(open_, grade="settled"))
-    assert "None of the causes" in text(settled)
 
 
 # ------------------------------------------------------------------------------ the step
@@ -174,12 +149,6 @@ def test_what_neither_model_nor_data_explain_is_shown_as_such() -> None:
     assert re.search(r"waiting for data +≈ 0 +0 %", text(noisy))
 
 
-def test_stages_are_shown_only_where_input_takes_a_tenth_of_the_step() -> None:
-    assert "stage by stage" in text(INPUT_BOUND)
-    fast = timed(INPUT_BOUND, input=0.001)
-    assert "stage by stage" not in text(fast)
-
-
 def test_a_stage_whose_call_is_not_known_stands_where_its_function_is() -> None:
     load = Function("load", f"{INPUT_BOUND.cwd}/data.py", 7)
     stages = tuple(replace(one, where=None, function=load) for one in INPUT_BOUND.evidence.stages)
@@ -192,13 +161,6 @@ def test_a_callback_is_named_from_a_hundredth_of_the_time() -> None:
     report = text(over(OTHER_EXPERIMENTS, callbacks=(callback, quick)))
     assert callback.name in report
     assert "Quick" not in report
-
-
-def test_epochs_that_did_not_end_are_not_reported_on() -> None:
-    assert INPUT_BOUND.evidence.between_epochs is not None
-    unseen = replace(INPUT_BOUND.evidence.between_epochs, epochs_seen=0, seconds=0.0)
-    assert "Between epochs" in text(INPUT_BOUND)
-    assert "Between epochs" not in text(over(INPUT_BOUND, between_epochs=unseen))
 
 
 # --------------------------------------------------------------------------- the findings
@@ -236,14 +198,12 @@ def test_the_last_line_is_what_the_reader_gets() -> None:
     assert "\x1b[1;32mApply these 2 changes" in coloured(TRIED)
     unknown = replace(TRIED, training=None)
     assert last(unknown).endswith(
-        "3.2× (2.8 to 3.5), 919 → 2,950 samples/s, an epoch 748 ms → 268 ms; it pays from 36 steps "
-        "on"
+        "3.2× (2.8 to 3.5), 919 → 2,950 samples/s, an epoch 748 ms → 268 ms"
     )
     assert TRIED.stack is not None
     bare = replace(TRIED.stack, before_samples_per_s=None, before_epoch_s=None)
-    assert last(replace(unknown, stack=bare)).partition("; ")[0].endswith("34.8 ms → 10.8 ms")
+    assert last(replace(unknown, stack=bare)).endswith("34.8 ms → 10.8 ms")
     assert last(ONE_KEPT).startswith("Apply this change: ")
-    assert "(9.70 s to 9.70 s)" in last(WHOLE_RUNS)
 
 
 def test_where_tokens_are_known_the_real_ones_are_told() -> None:
@@ -259,7 +219,7 @@ def test_what_stands_between_epochs_is_said_not_to_be_counted_where_none_ended()
     assert whole is not None
     steps = tuple(one for one in whole.items if one.part != "between")
     unseen = over(TRIED, training=replace(whole, items=steps), between_epochs=None)
-    assert "(what stands between its epochs not counted)" in last(unseen)
+    assert "(not counted: what stands between its epochs)" in last(unseen)
     assert "not counted" not in last(over(unseen, between_epochs=TRIED.evidence.between_epochs))
 
 
@@ -273,41 +233,14 @@ def test_kept_fixes_that_were_not_stacked_promise_no_more_than_was_measured() ->
 
 
 def test_where_nothing_was_kept_the_last_line_says_so_plainly() -> None:
-    said = "No change that was tried is worth making: nothing made it faster."
-    assert last(NOTHING_KEPT) == f"{said} 3 changes were not tried."
-    host = replace(NOTHING_KEPT.verdict, bottleneck="host")
-    tried = tuple(one for one in NOTHING_KEPT.trials if one.outcome is not Outcome.NOT_TRIED)
-    told = last(replace(NOTHING_KEPT, trials=tried, verdict=host, findings=()))
-    assert told.startswith("No edit that was tried made it faster; what holds it up")
+    said = "No change that was tried is worth making; 3 changes were not tried."
+    assert last(NOTHING_KEPT) == said
     healthy = replace(HEALTHY, trials=NOTHING_KEPT.trials, trying=NOTHING_KEPT.trying)
     assert last(healthy).startswith("Nothing to change: nothing that was tried made it")
     assert last(HEALTHY).startswith("Nothing to change: trainperf knows nothing")
     assert "Nothing to change" not in last(replace(HEALTHY, ending=Ending.FAILED))
     assert last(FAILED).startswith("Diagnosed in ")
-    assert "3 changes that alter it did" in last(OTHER_EXPERIMENTS)
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "told"),
-    [
-        ([Outcome.FAILED], "what was tried failed"),
-        ([Outcome.LOSSES_DIFFER], "what was tried changed its losses"),
-        ([Outcome.SLOWER, Outcome.FAILED], "what was tried made it no faster or failed"),
-        ([Outcome.SLOWER, Outcome.NOT_TRIED], "1 change was not tried"),
-    ],
-)
-def test_why_nothing_was_kept_is_told_as_it_was(outcomes: list[Outcome], told: str) -> None:
-    trials = tuple(replace(KEPT, outcome=one, kept=False, speedup=None) for one in outcomes)
-    model = replace(NOTHING_KEPT.verdict, bottleneck="model")
-    assert told in last(replace(NOTHING_KEPT, trials=trials, verdict=model))
-
-
-def test_advice_that_was_not_tried_is_not_called_worthless() -> None:
-    advice = replace(CACHE, id="torch_item_work", rewritable=False)
-    left = replace(KEPT, fix=advice.id, outcome=Outcome.NOT_TRIED, kept=False, speedup=None)
-    found = (advice, *NOTHING_KEPT.findings)
-    told = last(replace(NOTHING_KEPT, findings=found, trials=(*NOTHING_KEPT.trials, left)))
-    assert "What else is advised was not tried." in told
+    assert last(OTHER_EXPERIMENTS).startswith("No edit tried that leaves the experiment as it is")
 
 
 def test_figures_that_were_not_measured_are_called_upper_bounds() -> None:
@@ -318,7 +251,7 @@ def test_figures_that_were_not_measured_are_called_upper_bounds() -> None:
 
 def test_the_closing_lines_name_only_commands_that_lead_somewhere() -> None:
     report = text(TRIED, saved="run-7", patch_file="fix.diff")
-    for command in ("git apply fix.diff", "show run-7", "explain tf_cache", "fix run-7 "):
+    for command in ("git apply fix.diff", "explain tf_cache", "fix run-7 "):
         assert command in report
     assert "make these 2 edits; with --diff, see them first" in report
     assert "trainperf show" not in text(TRIED)
@@ -341,28 +274,13 @@ def test_the_environment_and_the_options_of_a_patch_can_be_pasted() -> None:
     assert "\nPart of the changes: run the script as\n" in text(beside)
 
 
-def test_a_budget_that_would_do_can_be_pasted() -> None:
-    for diagnosis, minutes in ((ALL_OUTCOMES, 5), (OUT_OF_BUDGET, 7)):
-        assert f"With `--budget {minutes}min` there is time" in of(diagnosis)
-        command = f"trainperf diagnose --budget {minutes}min {diagnosis.script}"
-        assert f"\n  {command}\n" in text(diagnosis)
-
-
 @pytest.mark.parametrize(
     ("command", "typed"),
     [
-        (("/usr/bin/python3", "-m", "flowers.train"), "-m flowers.train"),
         (("torchrun", "train.py"), "-- torchrun train.py"),
-        (("python", "-O", "train.py"), "-- python -O train.py"),
-        (("python", "my train.py"), "'my train.py'"),
+        (("python", "my train.py"), "-- python 'my train.py'"),
     ],
 )
 def test_the_command_to_paste_is_the_one_that_was_run(command: tuple[str, ...], typed: str) -> None:
     report = text(replace(OUT_OF_BUDGET, command=command))
     assert f"trainperf diagnose --budget 7min {typed}\n" in report
-
-
-def test_the_tools_own_cost_is_told() -> None:
-    assert "trainperf: 18.7 s observing, 2.1 min trying; its hooks took 14.3 µs" in text(TRIED, 100)
-    unknown = replace(TRIED, overhead=Overhead(None, None, 21.2, 0.0))
-    assert "\ntrainperf: 21.2 s observing.\n" in text(unknown)

@@ -22,7 +22,6 @@ HANDED_ON = [
     "match x:\n    case _:\n        a += 1",
     "for i in x:\n    break\nelse:\n    a = 1\nuse(a)\na = 2",
     "a = 1\ntry:\n    use(x)\nexcept E as a:\n    pass\nuse(a)",
-    "a = 1\nif x:\n    del a\nuse(a)",
     "try:\n    use(x)\n    a = 1\nexcept E:\n    pass\nuse(a)",
     "while x:\n    use(a)\n    a = 1",
 ]

@@ -21,7 +21,7 @@ NAMED = {"fact": "facts", "flag": "flags", "probe": "probes"}
 UNSEEN = {
     "a GPU": "CudaDevice.index CudaDevice.mig Device.of_others DeviceWait Gpu "
     "Loader.pin_memory Machine.driver_cuda PhaseUse.gpu Rank.gpu Torch.memory "
-    "Line.device_s Trace.device_s Trace.gap_s Trace.tensor_core_s "
+    "Line.device_s Trace.device_s Trace.gap_s "
     "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices "
     "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
@@ -29,11 +29,11 @@ UNSEEN = {
     "Volume.model",
     "a cluster": "Parallel.absent Strategy.workers",
     "a container with limits": "ContainerUse.memory_events ContainerUse.memory_limit "
-    "ContainerUse.memory_peak ContainerUse.quota_cores ContainerUse.throttled_s "
+    "ContainerUse.memory_peak ContainerUse.quota_cores "
     "ContainerUse.throttled_share Machine.quota_cores PhaseUse.throttled_share",
     "more runs than one": "Parallel.scaling_reason ScalingPoint",
     "a longer run": "OverTime",
-    "a record cut short": "Evidence.unread",
+    "a record cut short": "Evidence.unread Rank.ending",
     "a script that has it": "BetweenEpochs.callbacks_s CallbackCost.epoch_s Ddp.comm_hook "
     "GraphBreak.skips Length.others Looks.sparse Loop.steps_per_execution "
     "ModelFacts.steps_per_execution Outside.whole Reads.at_least TorchModel.trained "

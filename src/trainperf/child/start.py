@@ -204,7 +204,6 @@ def set_hook(loops: Any, module: ModuleType, package: str) -> None:
     part, _, function = where.rpartition(".")
     hooked = getattr(module, name) if name else module
     getattr(import_module(f".{package}.{part}", __package__), function)(loops, hooked)
-    loops.process.record.write("hook", name=module.__name__)
 
 
 def add_shield(process: Process, hooks: dict[str, Hook]) -> None:

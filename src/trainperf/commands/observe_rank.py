@@ -174,6 +174,5 @@ def _who(place: Place) -> str:
 
 def outcome(recording: Recording) -> str:
     """How the run of a rank ended, in words."""
-    said = records.ended(recording)
-    said = f"the script {said}" if said else "measured"
+    said = records.ended(recording) or "measured"
     return said if training(recording.events) else f"{said}; no training loop was seen"

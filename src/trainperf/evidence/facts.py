@@ -192,16 +192,11 @@ def _changing_numbers(traces: list[dict[str, Any]]) -> tuple[ChangingNumber, ...
         for number in call["numbers"]:
             key = (where, number["argument"], number["parameter"])
             seen.setdefault(key, set()).add(number["type"])
-    return tuple(
-        ChangingNumber(where, argument, parameter, _dtype(types))
-        for (where, argument, parameter), types in seen.items()
-    )
-
-
-def _dtype(types: set[str]) -> Literal["float32", "int32", ""]:
-    if "long" in types:
-        return ""
-    return "float32" if "float" in types else "int32"
+    found = []
+    for (where, argument, parameter), types in seen.items():
+        dtype: Literal["float32", "int32", ""] = "float32" if "float" in types else "int32"
+        found.append(ChangingNumber(where, argument, parameter, "" if "long" in types else dtype))
+    return tuple(found)
 
 
 def _changes(

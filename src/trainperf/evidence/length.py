@@ -21,12 +21,14 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
     if event is None:
         return Missing("the run ended before it was known how long the training is to be")
     around: Sequence[Event] = event["loops"]
+    own = around[0] if around else None  # which may count its turns, and not iterate the data
+    counts = own and (own["turns"] is not None or str(own["text"]).startswith("while"))
     if loop.kind == "fit":
         counted = [cycle["turns"] for cycle in observed.of("cycle") if cycle.get("turns")]
         found = _fits(loop, around, statistics.fmean(counted) if counted else None)
     elif event["trainer"] is not None:
         found = _trained(loop, event["trainer"])
-    elif loop.kind == "iterator" and not (around and _counts(around[0])):
+    elif loop.kind == "iterator" and not counts:
         found = _epochs(loop, around, _turns_made(observed))
     else:
         found = _turns_of(loop, around, _turns_made(observed))
@@ -93,11 +95,6 @@ def _epochs(loop: Loop, around: Sequence[Event], made: int) -> Length | Missing:
         text = _in_epochs(epochs, steps)
     where = site(others[0]) if others and whole is not None else loop.where
     return Length(total, text, epochs, 1, where)
-
-
-def _counts(own: Event) -> bool:
-    """Whether a loop counts its turns itself, and does not iterate the data."""
-    return own["turns"] is not None or str(own["text"]).startswith("while")
 
 
 def _turns_of(loop: Loop, around: Sequence[Event], made: int) -> Length | Missing:

@@ -95,11 +95,13 @@ def _objects(
 ) -> Objects:
     numbers = sums.numbers
     requests, gets, sized = (int(numbers[one]) for one in ("requests", "gets", "sized"))
+    prefixes = [bucket["prefix"] for bucket in sums.last]
+    common = os.path.commonprefix(prefixes)  # noqa: RUF071 - cut at "/" below
     endpoint = next((bucket["endpoint"] for bucket in sums.last if bucket["endpoint"]), "")
     public = "amazonaws.com" in endpoint and "vpce" not in endpoint  # boto3 finds it by itself
     return Objects(
         bucket=name,
-        prefix=_common([bucket["prefix"] for bucket in sums.last]),
+        prefix=common[: common.rfind("/") + 1],
         requests=requests,
         request_s=numbers["seconds"] / requests if requests else None,
         bytes=int(numbers["bytes"]),
@@ -144,9 +146,3 @@ def _at(at: float, counted: Sequence[tuple[float, float]]) -> float:
             return before + (requests - before) * share
         before, until = requests, time
     return before
-
-
-def _common(prefixes: Sequence[str]) -> str:
-    """The folder that all have in common; "" if there is none."""
-    common = os.path.commonprefix(prefixes)  # noqa: RUF071 - cut at "/" below
-    return common[: common.rfind("/") + 1]

@@ -134,7 +134,10 @@ def _notes(ranks: Sequence[Rank], expected: int, lead: Observed) -> Iterator[str
             f"the launcher started {expected} processes, but no process group that trainperf knows "
             f"ties them together: steps and samples are those of one"
         )
-    for host, here, cores in _on_cpus(ranks):
+    known = [rank for rank in ranks if rank.device == "CPU" and rank.cores is not None]
+    for host in dict.fromkeys(rank.host for rank in known):
+        here = [rank for rank in known if rank.host == host]
+        cores = {core for rank in here for core in rank.cores or ()}
         if len(here) > len(cores):
             where = f" of {host}" if host else ""
             yield (
@@ -160,23 +163,11 @@ def with_scaling(parallel: Parallel, points: Sequence[ScalingPoint], reason: str
     ordered = sorted(points, key=lambda point: point.devices)
     single = next((point for point in ordered if point.devices == 1), None)
     filled = tuple(replace(point, efficiency=_efficiency(point, single)) for point in ordered)
-    odd = (_ALONE_SLOWER,) if _alone_slower(parallel, single) else ()
-    notes = (*parallel.notes, *odd)
-    return replace(parallel, scaling=filled, scaling_reason=reason, notes=notes)
-
-
-def _alone_slower(parallel: Parallel, single: ScalingPoint | None) -> bool:
-    """Whether one device took longer than several, which do the same and exchange besides."""
     real = [rank.real.seconds for rank in parallel.processes if isinstance(rank.real, Measure)]
-    return single is not None and bool(real) and single.real_s > _SLOWER * max(real)
-
-
-def _on_cpus(ranks: Sequence[Rank]) -> Iterator[tuple[str, list[Rank], set[int]]]:
-    """By host the ranks that compute on CPUs and whose cores are known, and all these cores."""
-    known = [rank for rank in ranks if rank.device == "CPU" and rank.cores is not None]
-    for host in dict.fromkeys(rank.host for rank in known):
-        here = [rank for rank in known if rank.host == host]
-        yield host, here, {core for rank in here for core in rank.cores or ()}
+    notes = parallel.notes
+    if single is not None and real and single.real_s > _SLOWER * max(real):
+        notes = (*notes, _ALONE_SLOWER)
+    return replace(parallel, scaling=filled, scaling_reason=reason, notes=notes)
 
 
 def _efficiency(point: ScalingPoint, single: ScalingPoint | None) -> float | None:

@@ -12,17 +12,9 @@ from trainperf.evidence.facts import described, loop
 from trainperf.evidence.timing import measure, times
 from trainperf.fixes.common.words import ms
 from trainperf.model import Event, Measure, Missing, Rank, Sample, Straggler, words
-from trainperf.model.parallel import GONE
+from trainperf.model.parallel import RankEnding
 
-TIMED = {
-    "warmup": "the warm-up",
-    "real": "the real phase",
-    "local": "the phase without exchange",
-    "resident": "the resident phase",
-    "input": "the input phase",
-    "profile": "the phase in which stacks are sampled",
-    "idle": "a phase that was left out",
-}
+TIMED = ("warmup", "real", "local", "resident", "input", "profile", "idle")
 """The phases that all ranks go through; a process that came further was measured."""
 
 
@@ -66,20 +58,24 @@ def summarise(events: Sequence[Event], run_ended: str = "") -> Rank | None:
         host=str(place.get("host") or ""),
         pid=(whole.first("hello") or {}).get("pid"),
         ended=f"{run_ended}; {NO_LOOP}" if run_ended else NO_LOOP,
+        ending="cut short",
         device=str(place.get("device") or ""),
         threads=place.get("threads"),
         cores=tuple(place.get("cores") or ()) or None,
     )
     if observed is None:
         error = whole.last("error")
-        return (
-            replace(rank, ended=_failed(error, "before a training loop began")) if error else rank
-        )
+        if error is None:
+            return rank
+        ending, ended = _failed(error, "before a training loop began")
+        return replace(rank, ending=ending, ended=ended)
+    ending, ended = _ended(observed, run_ended)
     facts, taken = loop(observed), times(observed)
     device, uuid = _device(observed)
     return replace(
         rank,
-        ended=_ended(observed, run_ended),
+        ended=ended,
+        ending=ending,
         device=rank.device or device,
         gpu_uuid=uuid,
         real=taken.real_,
@@ -95,36 +91,38 @@ def local(observed: Observed) -> Measure | Missing:
     """The step with the exchange of gradients switched off, or why there is none."""
     timed = (*observed.of("block"), *observed.of("step"))
     if not any(event["p"] == "local" for event in timed):
-        cut = _ended(observed) != "measured"
+        cut = _ended(observed)[0] != "measured"
         return observed.missing("local", ENDED if cut else NOT_SWITCHED)
     return measure(observed, "local")
 
 
-def _ended(observed: Observed, run_ended: str = "") -> str:
-    """Say how the process ended: "measured", or what happened in which phase.
+def _ended(observed: Observed, run_ended: str = "") -> tuple[RankEnding, str]:
+    """How the process ended, and in words what happened in which phase.
 
     Where its launcher stops a rank because another one is done, it may not have said
     that all is measured: to be past the timed phases is enough.
     """
     phase = ["warmup", *(event["p"] for event in observed.of("phase"))][-1]
     if phase not in TIMED or any(observed.of("measured")):
-        return "measured"
+        return "measured", "measured"
+    when = "in the warm-up" if phase == "warmup" else "while its steps were timed"
     errors = list(observed.of("error"))
     if errors:
-        return _failed(errors[-1], f"in {TIMED[phase]}")
+        return _failed(errors[-1], when)
     how = run_ended or ("ended by itself" if any(observed.of("exit")) else "stopped")
-    return f"{how} in {TIMED[phase]}"
+    return "cut short", f"{how} {when}"
 
 
-def _failed(error: Event, when: str) -> str:
+def _failed(error: Event, when: str) -> tuple[RankEnding, str]:
     """Say when a rank failed and with what; the first line of the error, without its end."""
     text = str(error.get("text") or "").strip()
     if LOST.search(text):
-        return f"failed {when}, {GONE} ({error['type']})"
+        why = f"when its connection to another rank broke ({error['type']})"
+        return "lost another", f"failed {when}, {why}"
     line = text.partition("\n")[0]
     if len(line) > LONGEST:
         line = line[:LONGEST].rpartition(" ")[0] + " …"
-    return f"failed {when} with {error['type']}{': ' if line else ''}{line}"
+    return "failed", f"failed {when} with {error['type']}{': ' if line else ''}{line}"
 
 
 def _device(observed: Observed) -> tuple[str, str | None]:

@@ -363,8 +363,7 @@ def _looks(seen: dict[str, Any]) -> Looks | None:
     zeros, rows = seen.get("zeros"), seen.get("rows")
     looks = Looks(same=bool(seen.get("same")), unfused=seen.get("unfused"))
     if zeros is not None:
-        shape = tuple(zeros["shape"])
-        looks = replace(looks, zeros=zeros["share"], shape=shape, variable=zeros["variable"] or "")
+        looks = replace(looks, zeros=zeros["share"], shape=tuple(zeros["shape"]))
     if rows is not None:
         used, sparse = rows["used"], bool(rows["sparse"])
         looks = replace(looks, rows_used=used, rows=rows["of"], width=rows["width"], sparse=sparse)

@@ -45,14 +45,14 @@ def times(observed: Observed, samples: Sequence[Sample] = (), parts: Parts | Non
     """
     parts = parts or Parts()
     calm = parts.read_or(None, "which blocks had no neighbours", _calm, observed, samples)
-    noise = "how much the waiting varies"
+    noise, busy = "how much the waiting varies", reversed(list(observed.of("device")))
     return Times(
         real_=parts.read("the step as it is", measure, observed, "real", calm),
         resident_=parts.read("the step with free input", measure, observed, "resident", calm),
         input_=parts.read("the input alone", _input, observed),
         host_=parts.read("the host's part of a step", _host, observed),
         waiting_noise=parts.read_or(None, noise, _waiting_noise, observed, calm),
-        device_s=parts.read_or(None, "the devices' part of a step", _device, observed),
+        device_s=next((event["busy"] / observed.steps_per_call for event in busy), None),
     )
 
 
@@ -212,11 +212,6 @@ def _host(observed: Observed) -> float | Missing:
     return max(0.0, statistics.fmean(host)) / observed.steps_per_call
 
 
-def _device(observed: Observed) -> float | None:
-    busy = [float(event["busy"]) for event in observed.of("device")]
-    return busy[-1] / observed.steps_per_call if busy else None
-
-
 def startup(observed: Observed) -> StartUp | None:
     """The time before the first step, taken apart.
 
@@ -260,7 +255,12 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
         return BetweenEpochs(restart, len(firsts), epoch_steps, restart_s=restart)
     usual_gaps = gaps[1:] or gaps  # the first one traces the validation, once
     seconds = statistics.median(event["seconds"] for event in usual_gaps)
-    validation = list(_within(observed.of("evaluate"), usual_gaps))
+    spans = list(map(host_times, usual_gaps))
+    validation = [
+        event["seconds"]
+        for event in observed.of("evaluate")
+        if any(first <= event["s"] <= last for first, last in spans)
+    ]
     costs = callbacks(observed)
     epoch_ends = [cost.epoch_s for cost in costs if cost.epoch_s is not None]
     return BetweenEpochs(
@@ -296,12 +296,6 @@ def _opening(observed: Observed) -> Iterator[Event]:
             drained = event["e"] == "input"
         elif event["e"] == "step" and event["p"] == "first" and not drained:
             yield event
-
-
-def _within(events: Iterator[Event], gaps: list[Event]) -> Iterator[float]:
-    for event in events:
-        if any(first <= event["s"] <= last for first, last in map(host_times, gaps)):
-            yield event["seconds"]
 
 
 def probes(observed: Observed) -> dict[str, Probe | Missing]:

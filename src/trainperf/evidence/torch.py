@@ -1,7 +1,7 @@
 """A PyTorch process's own word, read from its events.
 
 Most have the fields of the values they become (`EVENTS`); `torch_split` holds the seconds and
-calls of all profiled steps (and a place), `torch_flags` and `torch_memory` the two dictionaries.
+calls of all profiled steps (and a place), `torch_flags` a dictionary, `gpu_memory` is of one GPU.
 """
 
 from __future__ import annotations
@@ -61,50 +61,53 @@ def torch(
     apart = parts.read_or((None, whole), "when a step was taken apart", _taken_apart, observed)
     event, taken = apart
 
-    def values(name: str, kind: type[T], within: tuple[float, float] = whole) -> list[T]:
-        return parts.read_or([], name, _all, observed, kind, within)
+    def values(kind: type[T], within: tuple[float, float] = whole) -> list[T]:
+        name, event, (low, high) = *EVENTS[kind], within
 
-    calls = values("what a step calls", StepCalls)
-    evaluations = values("the evaluation", Evaluation)
-    traces = values("the operators of a step", Trace)
+        def read() -> list[T]:
+            events = observed.of(event)
+            return [read_as(kind, told) for told in events if low <= told.get("t", low) < high]
+
+        return parts.read_or([], name, read)
+
+    calls, traces = values(StepCalls), values(Trace)
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
     split = parts.read("the parts of a step", _split, observed, event)
     if not gpu:
         split = adding_up(split, real)
-    syncs = values("the waits for a device", SyncPoint, taken)
-    logs = values("the calls that log", LogCall, taken)
-    waits = values("what waits for a device", DeviceWait, taken)
     return Torch(
-        loaders=parts.read_or((), "the loaders", _loaders, observed),
-        models=tuple(values("the models of PyTorch", TorchModel)),
-        optimizers=tuple(values("the optimizers", TorchOptimizer)),
+        # one of each place: as it was last recorded, in the order of the first time
+        loaders=tuple({loader.where: loader for loader in values(Loader)}.values()),
+        models=tuple(values(TorchModel)),
+        optimizers=tuple(values(TorchOptimizer)),
         calls=calls[-1] if calls else None,
-        evaluation=max(evaluations, key=lambda seen: seen.grad, default=None),
+        evaluation=max(values(Evaluation), key=lambda seen: seen.grad, default=None),
         split_=split,
-        syncs=tuple(sorted(syncs, key=lambda sync: -sync.seconds)),
-        logs=tuple(sorted(logs, key=lambda log: -log.seconds)),
-        waits=tuple(sorted(waits, key=lambda wait: -wait.calls)),
-        flags=parts.read_or({}, "the flags of PyTorch", _last, observed, "torch_flags"),
-        memory=parts.read_or({}, "the memory of the device", _last, observed, "torch_memory"),
+        syncs=tuple(sorted(values(SyncPoint, taken), key=lambda sync: -sync.seconds)),
+        logs=tuple(sorted(values(LogCall, taken), key=lambda log: -log.seconds)),
+        waits=tuple(sorted(values(DeviceWait, taken), key=lambda wait: -wait.calls)),
+        flags=parts.read_or({}, "the flags of PyTorch", _flags, observed),
+        memory=parts.read_or({}, "the memory of the device", _memory, observed),
         trace=traces[-1] if traces else None,
         untraced=why,
-        trainer=next(iter(values("the trainer's settings", Trainer)), None),
+        trainer=next(iter(values(Trainer)), None),
         compiling=parts.read_or(Compiling(), "what is compiled", compiling, observed),
     )
 
 
 EVENTS = {
-    Loader: "torch_loader",
-    TorchModel: "torch_model",
-    TorchOptimizer: "torch_optimizer",
-    StepCalls: "torch_calls",
-    Evaluation: "torch_evaluation",
-    SyncPoint: "torch_sync",
-    LogCall: "torch_log",
-    Trace: "torch_trace",
-    Trainer: "torch_trainer",
-    DeviceWait: "torch_wait",
+    Loader: ("the loaders", "torch_loader"),
+    TorchModel: ("the models of PyTorch", "torch_model"),
+    TorchOptimizer: ("the optimizers", "torch_optimizer"),
+    StepCalls: ("what a step calls", "torch_calls"),
+    Evaluation: ("the evaluation", "torch_evaluation"),
+    SyncPoint: ("the waits for a device", "torch_sync"),
+    LogCall: ("the calls that log", "torch_log"),
+    Trace: ("the operators of a step", "torch_trace"),
+    Trainer: ("the trainer's settings", "torch_trainer"),
+    DeviceWait: ("what waits for a device", "torch_wait"),
 }
+"""By the type of a value what it is called, and the event that has its fields."""
 
 
 def _taken_apart(observed: Observed) -> tuple[Event | None, tuple[float, float]]:
@@ -123,19 +126,6 @@ def _taken_apart(observed: Observed) -> tuple[Event | None, tuple[float, float]]
     least = min(splits, key=step_s)
     after = (split["t"] for split in splits if split["t"] > least["t"])
     return least, (least["t"], min(after, default=math.inf))
-
-
-def _all(
-    observed: Observed, kind: type[T], within: tuple[float, float] = (0.0, math.inf)
-) -> list[T]:
-    low, high = within
-    events = observed.of(EVENTS[kind])
-    return [read_as(kind, event) for event in events if low <= event.get("t", low) < high]
-
-
-def _loaders(observed: Observed) -> tuple[Loader, ...]:
-    """One loader of each place: as it was last recorded, in the order of the first time."""
-    return tuple({loader.where: loader for loader in _all(observed, Loader)}.values())
 
 
 def _split(observed: Observed, event: Event | None) -> tuple[StepPart, ...] | Missing:
@@ -173,9 +163,16 @@ def adding_up(
     )
 
 
-def _last(observed: Observed, kind: str) -> dict[str, Any]:
-    found = list(observed.of(kind))
+def _flags(observed: Observed) -> dict[str, Any]:
+    found = list(observed.of("torch_flags"))
     return dict(found[-1]["values"]) if found else {}
+
+
+def _memory(observed: Observed) -> dict[str, int]:
+    """What CUDA's allocator counted on the first GPU that is used."""
+    event = next(observed.of("gpu_memory"), {})
+    names = ("allocated_peak", "reserved_peak", "retries", "ooms", "total")
+    return {name: event[name] for name in names if name in event}
 
 
 def compiling(observed: Observed) -> Compiling:

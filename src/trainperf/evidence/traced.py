@@ -9,7 +9,7 @@ import statistics
 from collections import Counter, defaultdict
 
 from trainperf.child.timing.estimating import estimate
-from trainperf.child.torch.step.pass_trace import PASS, OperatorTimes
+from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
 from trainperf.errors import TrainperfError
 from trainperf.evidence.events import read_as
 from trainperf.model import (
@@ -89,7 +89,7 @@ def evidence_of(trace: ChromeTrace) -> Evidence:
         torch_=Torch(
             loaders=_loaders(work) if alone else (),
             models=(_model(trace, len(steps)),),
-            optimizers=_optimizers(trace),
+            optimizers=_optimizers(trace, len(steps)),
             calls=StepCalls(),
             split_=_parts(trace, steps, work, real, waits),
             trace=passes,
@@ -188,9 +188,11 @@ def _waits(trace: ChromeTrace, steps: list[Span], work: list[TraceEvent]) -> lis
 
 
 def _passes(trace: ChromeTrace, steps: list[Span], on_gpu: bool) -> Trace:
-    """What ran in a step, each step read as a pass of the model."""
+    """What ran in a step, each step read as a pass of the model, without what makes batches."""
+    making = _joined(_spans(trace.named(NEXT)))
     marks = [TraceEvent(PASS, at, end - at, "user_annotation") for at, end in steps]
-    times = OperatorTimes([*trace.events, *marks], "cuda" if on_gpu else "cpu")
+    events = (e for e in trace.events if e.kind != "cpu_op" or not _inside(making, e.at))
+    times = OperatorTimes([*events, *marks], "cuda" if on_gpu else "cpu")
     return read_as(Trace, times.event())
 
 
@@ -256,10 +258,11 @@ def read_of(trace: ChromeTrace, name: str) -> TraceRead:
     return TraceRead(name, steps, workers, pageable_s / steps)
 
 
-def _optimizers(trace: ChromeTrace) -> tuple[TorchOptimizer, ...]:
+def _optimizers(trace: ChromeTrace, steps: int) -> tuple[TorchOptimizer, ...]:
     """The optimizers by the names of their marks, and how they update, by their operators."""
     found = {}
     updates = trace.named(UPDATE)
+    tensors = sum(e.label == GRADIENT for e in trace.events) // steps
     for cls in dict.fromkeys(event.label[len(UPDATE) :].partition(".")[0] for event in updates):
         zone = _joined(_spans([e for e in updates if e.label.startswith(f"{UPDATE}{cls}.")]))
         inside = {e.label for e in trace.events if e.kind == "cpu_op" and _inside(zone, e.at)}
@@ -270,11 +273,14 @@ def _optimizers(trace: ChromeTrace) -> tuple[TorchOptimizer, ...]:
             fused=True if fused else None,
             foreach=True if foreach else None,
             can_fuse=cls in CAN_FUSE,
+            tensors=tensors,
             builtin=cls in CAN_FUSE,
         )
     return tuple(found.values())
 
 
+GRADIENT = "torch::autograd::AccumulateGrad"
+"""The node of the backward graph that a parameter tensor has."""
 CAN_FUSE = ("Adam", "AdamW", "SGD", "Adagrad")
 
 

@@ -46,7 +46,7 @@ LEAST_INPUT = 0.05
 
 UNKNOWN_LENGTH = Missing("it was not seen how long the training is to be")
 
-NOT_SAMPLED = Missing("the stacks of its steps were not sampled")
+NOT_SAMPLED = Missing("its steps were not sampled")
 
 LEAST_SAMPLES = 25
 """Samples of the stack below which what they do not show may still be there."""

@@ -66,7 +66,7 @@ class Looks:
     """What the operators of a line were seen to be given in a few steps.
 
     `zeros` is the share of zeros in the largest operand of a matrix product that is the same in
-    each step, of this `shape`, and `variable` its name in the source, "" where it has none.
+    each step, of this `shape`.
     `rows_used` of `rows` rows of a trained table, each of `width` numbers, were looked up in a
     step, its gradient `sparse` or not. `same` says that the line computes the same of the same in
     each step. `unfused` says what keeps attention from a fused kernel: "dropout", "mask gradient",
@@ -76,7 +76,6 @@ class Looks:
 
     zeros: float | None = None
     shape: tuple[int, ...] = ()
-    variable: str = ""
     rows_used: int | None = None
     rows: int | None = None
     width: int = 0

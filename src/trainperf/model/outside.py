@@ -35,7 +35,7 @@ MOST_OF_IT = 0.5
 """From this share of a turn on, what is no training step is what the training is bound by."""
 
 TURNS = {
-    "fit": "One turn of the loop around `fit`",
+    "fit": "One pass of the loop around `fit`",
     "epoch": "One epoch with what follows it",
     "evaluation": "From one evaluation to the next",
     "pause": "From one pause between steps to the next",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from trainperf.model.basics import Missing, Site, taken
 from trainperf.model.timing import Measure
 
-GONE = "when its connection to another rank broke"
-"""How a rank ended that lost another one: what that one says is the cause."""
+RankEnding = Literal["measured", "failed", "lost another", "cut short"]
+"""How a rank ended: of one that lost another, what that one says is the cause."""
 
 NO_STEP = Missing("it recorded no step")
 NOT_TIMED = Missing("it was not timed")
@@ -20,14 +20,15 @@ class Rank:
     """One process of the job. Times are seconds per step of this process.
 
     `local` is the step with the exchange of gradients switched off, the ranks running
-    free of each other. `ended` is "measured", or in words why it is not ("never
-    reported", "killed by SIGKILL in the real phase").
+    free of each other. `ended` says in words why it is not "measured" ("never reported",
+    "killed by SIGKILL in the real phase").
     """
 
     rank: int
     host: str
     pid: int | None
     ended: str
+    ending: RankEnding = "measured"
     device: str = ""  # "CPU", "cuda:1", "2 logical CPUs"
     gpu_uuid: str | None = None  # of the first GPU it uses
     gpu: int | None = None  # the same one as NVML counts on its host; None: not known
@@ -46,12 +47,11 @@ class AllReduce:
     """All-reduces of the gradients' own sizes, timed alone, nothing else running.
 
     `seconds` is for all of a step's gradients, one call after another: a lower bound of
-    what the exchange costs while training. `calls` are (bytes, seconds) of each size.
+    what the exchange costs while training.
     """
 
     bytes: int
     seconds: float
-    calls: tuple[tuple[int, float], ...]
     devices: int
 
     @property

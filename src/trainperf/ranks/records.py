@@ -137,14 +137,14 @@ def remove(folder: Path) -> None:
 
 
 def ended(recording: Recording) -> str:
-    """How a run ended, as said of its script; "" where all was measured."""
+    """How a run ended; "" where all was measured."""
     run, status = recording.run, recording.exit_status
     return {
         Ending.FAILED: f"failed with exit status {status}",
-        Ending.SIGNALLED: f"was killed by {'a signal' if status is None else signal_name(status)}",
+        Ending.SIGNALLED: f"killed by {'a signal' if status is None else signal_name(status)}",
         Ending.STALLED: f"showed no sign of progress for {run.stall_s:.0f} s",
-        Ending.OUT_OF_BUDGET: f"was not through when the budget of {run.budget_s:.0f} s was over",
-        Ending.INTERRUPTED: "was interrupted",
+        Ending.OUT_OF_BUDGET: f"not through when the budget of {run.budget_s:.0f} s was over",
+        Ending.INTERRUPTED: "interrupted",
         Ending.FINISHED: "ended by itself",
     }.get(recording.ending, "")
 

@@ -14,9 +14,9 @@ from trainperf.model import Diagnosis
 from trainperf.report.plain import plain
 
 GOOD, SHORT, ALARM, WARN, BAD = "good", "short", "alarm", "warn", "bad"
-STRONG, QUIET, COMMAND = "strong", "quiet", "command"
+STRONG, QUIET = "strong", "quiet"
 """Tones: measured and good; below a line; what must be seen; worth a look; bad; stands out;
-stands back; to be typed."""
+stands back."""
 
 MODEL, HOST, EXCHANGE, RANKS = "model", "host", "exchange", "ranks"
 DATA, UNEXPLAINED = "data", "unexplained"
@@ -94,16 +94,6 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Apart:
-    """Two texts that share a line, a dot between them, where both fit."""
-
-    one: str
-    other: str
-    tone: str
-    indent: int
-
-
-@dataclass(frozen=True)
 class Code:
     """Source to be copied."""
 
@@ -172,29 +162,27 @@ class Lines:
 
 @dataclass(frozen=True)
 class Tried:
-    """A trial as a row; of one without figures (`measured` empty) `reason` says why.
+    """A trial as a row; `note` says how its losses compare, what it costs, or why it has no figure.
 
-    `losses` is how its losses compare, `once` what it costs once.
+    `gain` is what was measured and its 95 % interval (middle, low, high), None where nothing was;
+    `bound` is what was predicted at most.
     """
 
     heading: str
     tone: str
     name: str
-    bound: str
-    measured: str = ""
+    bound: float | None
+    gain: tuple[float, float | None, float | None] | None = None
     kept: bool = False
-    pairs: str = ""
-    steps: str = ""
-    losses: str = ""
-    reason: str = ""
-    once: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class TrialRows:
-    """The trials, in groups under their headings."""
+    """The trials, in groups under their headings; gains up to `floor` could be noise."""
 
     rows: tuple[Tried, ...]
+    floor: float | None
 
 
 @dataclass(frozen=True)
@@ -204,7 +192,7 @@ class Commands:
     rows: tuple[tuple[str, str], ...]
 
 
-Content = Gap | Prose | Fact | Item | Apart | Code | Output | Bar | Table | Lines
+Content = Gap | Prose | Fact | Item | Code | Output | Bar | Table | Lines
 Block = Heading | Content | TrialRows | Commands
 """The parts of a section."""
 
@@ -300,7 +288,7 @@ class Page:
 
 def split(text: str) -> list[str]:
     """The paragraphs of a text, which blank lines set apart."""
-    return re.split(r"\n\s*\n", plain(text).strip())
+    return [part for part in re.split(r"\n\s*\n", plain(text).strip()) if part]
 
 
 def worded(text: Words | str) -> Words:

@@ -121,18 +121,3 @@ def of_what(trial: Trial, diagnosis: Diagnosis) -> str:
         turn = TURNS[outside.turn]
         return f", {turn[0].lower()}{turn[1:]}"
     return ""
-
-
-def predicted(finding: Finding, trial: Trial) -> str:
-    """Say what was predicted of a trial, and where the measured gain lies beyond it."""
-    bound = finding.bound if trial.bound is None else trial.bound
-    if bound is None:
-        return "nothing was predicted"
-    beyond = ""
-    if trial.exceeds(max(bound, finding.most or 0.0)):
-        beyond = ", which was too low"
-    elif trial.exceeds(bound):
-        beyond = ", within its noise"
-    elif trial.speedup is not None and trial.speedup > bound:
-        beyond = ", within that interval"
-    return f"predicted at most {units.bound(bound)}{beyond}"

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from trainperf.recording.cells import spot
 
 if TYPE_CHECKING:  # this is read in before the script starts, what judges it is not
-    from trainperf.model import Function, Site
+    from trainperf.model import Site
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movement
@@ -101,13 +101,6 @@ def _last_shown(line: str) -> str:
 def place(site: Site, cwd: str) -> str:
     """Return "file:line", the file relative to `cwd` where it stands beneath it."""
     return spot(_file(site.file, cwd), site.line)
-
-
-def defined(function: Function, cwd: str) -> str:
-    """Return where a function is defined; nothing if that is not known."""
-    if not function.file:
-        return ""
-    return spot(_file(function.file, cwd), function.line)
 
 
 def places(sites: Sequence[Site], cwd: str, most: int = 3) -> str:

@@ -113,11 +113,9 @@ def set_at_origin(
         starred = [each.value for each in call.keywords if each.arg is None]
         if len(starred) != 1:
             raise CannotRewrite(f"{wanted.name} is not among the keywords of one dictionary")
-        display = display_of(file, starred[0], last_name(call.func))
-        old = entry(display, wanted.name)
+        old = entry(display_of(file, starred[0], last_name(call.func)), wanted.name)
         if old is None:
-            script.add_entry(file.path, display, wanted.name, _beside(display, wanted))
-            return
+            raise CannotRewrite(f"no dictionary names {wanted.name}")
     origin = origin_of(project, file, old, wanted.name, seen)
     if wanted.needs:
         raise CannotRewrite(f"{wanted.needs} may be 0 by default")
@@ -127,16 +125,6 @@ def set_at_origin(
     if not shared:
         check_readers(origin, last_name(call.func), wanted.name)
     script.replace_node(origin.file.path, origin.node, wanted.value)
-
-
-def _beside(display: ast.Dict | ast.Call, wanted: Wanted) -> str:
-    """Return the value in a dictionary that has what it needs."""
-    needed = entry(display, wanted.needs) if wanted.needs else None
-    if needed is None and not wanted.needs:
-        return wanted.value
-    if needed is None or not (PLAIN.fullmatch(ast.unparse(needed)) or is_positive(needed)):
-        raise CannotRewrite(f"{wanted.needs} is not in the same dictionary, or may be 0")
-    return wanted.where(ast.unparse(needed))
 
 
 def _check_overruled(old: str, wanted: Wanted, seen: RecordedCall) -> None:

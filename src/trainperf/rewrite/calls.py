@@ -64,12 +64,9 @@ class EditedFile:
 
 @dataclass(frozen=True)
 class CallChange:
-    """The keywords to take from and to add to one call, `passed` among its `**keywords`.
+    """The keywords to take from and to add to one call, `passed` among its `**keywords`."""
 
-    Of a dictionary that is written out, the entries to add.
-    """
-
-    call: ast.Call | ast.Dict
+    call: ast.Call
     removed: tuple[str, ...] = ()
     added: Mapping[str, str] = field(default_factory=dict)
     passed: Mapping[str, str] = field(default_factory=dict)
@@ -95,11 +92,8 @@ def _with(those: Mapping[str, str], name: str, value: str) -> Mapping[str, str]:
 
 
 def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
-    """Turn a change of a call's keywords, or of a dictionary, into edits of the text."""
+    """Turn a change of a call's keywords into edits of the text."""
     call = change.call
-    if isinstance(call, ast.Dict):
-        yield from _entries(source, call, change.added)
-        return
     opened, closed = _parentheses(source, call)
     every: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     every.sort(key=lambda node: (node.lineno, node.col_offset))
@@ -127,27 +121,6 @@ def call_edits(source: Source, change: CallChange) -> Iterator[Edit]:
         yield Insert(items[0][0], "(", Rank.BEFORE_EXPRESSION, whole)
         yield Insert(items[0][1], ")", Rank.AFTER_EXPRESSION, whole)
     yield from _additions(source, items[-1], added, whole)
-
-
-def _entries(source: Source, node: ast.Dict, added: Mapping[str, str]) -> Iterator[Insert]:
-    """Put entries into a dictionary, behind those it has, quoted as they are."""
-    whole = source.span(node)
-    quote = _quote(source, node)
-    texts = [f"{quote}{name}{quote}: {value}" for name, value in added.items()]
-    if not node.values:
-        yield Insert(whole[0] + 1, ", ".join(texts), Rank.AFTER_EXPRESSION, whole)
-        return
-    first, last = node.keys[-1], node.values[-1]
-    end = _extent(source, last, whole[0] + 1, whole[1] - 1)[1]
-    start = source.span(first)[0] if first is not None else source.span(last)[0] - 2
-    yield from _additions(source, (start, end), texts, whole)
-
-
-def _quote(source: Source, node: ast.Dict) -> str:
-    """Return the quotes of a dictionary's keys, else those that the file has more of."""
-    keys = [source.text_of(each)[:1] for each in node.keys if isinstance(each, ast.Constant)]
-    used = keys or [each.string[:1] for each in source.tokens if each.string[:1] in "\"'"]
-    return "'" if used.count("'") > used.count('"') else '"'
 
 
 def _passing(source: Source, call: ast.Call, passed: Mapping[str, str]) -> Iterator[Insert]:

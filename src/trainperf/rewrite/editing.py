@@ -199,7 +199,7 @@ class Editing:
     def _change_call(
         self,
         file: EditedFile,
-        call: ast.Call | ast.Dict,
+        call: ast.Call,
         change: Callable[[CallChange], CallChange],
     ) -> None:
         key = file.source.span(call)[1]

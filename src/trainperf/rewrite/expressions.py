@@ -124,11 +124,6 @@ class ExpressionEdits(Editing):
             raise CannotRewrite(f"the call takes **keywords, which may hold {name}")
         self._change_call(file, call, lambda change: change.passing(name, value))
 
-    def add_entry(self, file: str, display: ast.Dict | ast.Call, name: str, value: str) -> None:
-        """Put `name` into a dictionary of `file` that is written out, or into a call."""
-        check_expression(value)
-        self._change_call(self._file(file), display, lambda change: change.plus(name, value))
-
     def replace_node(self, file: str, node: ast.expr, value: str) -> None:
         """Put the expression `value` in place of a node of the syntax tree of `file`."""
         check_expression(value)

@@ -381,12 +381,6 @@ def _is_made(module: Module, node: ast.expr, own: set[str]) -> bool:
 LATER = ("on_epoch_begin", "on_epoch_end")
 """Methods of a dataset that Keras calls between epochs, whoever else calls them."""
 
-PARAMETERS = ("grad", "weight", "bias")
-"""Attributes that are a model's parameter, or its gradient."""
-
-LISTED = ("parameters", "named_parameters")
-"""What names a model's parameters one by one."""
-
 DEEP = 3
 """How many calls an argument is followed back through, to where it was made."""
 
@@ -426,28 +420,9 @@ def changing_attribute(
                 continue
             function = module.function(target)
             in_init = isinstance(function, FUNCTIONS) and function.name == "__init__"
-            others = not in_init and function not in building
-            if others and not _of_parameter(module, target.value, wanted):
+            if not in_init and function not in building:
                 return ast.unparse(target)
     return ""
-
-
-def _of_parameter(module: Module, owner: ast.expr, wanted: set[str]) -> bool:
-    """Whether the owner of an attribute is a model's parameter or gradient: no dataset."""
-    if isinstance(owner, ast.Attribute):
-        return owner.attr in PARAMETERS and owner.attr not in wanted
-    found = (module.bindings(owner) or []) if isinstance(owner, ast.Name) else []
-    return bool(found) and all(
-        isinstance(each.node, ast.For) and _lists_parameters(each.node.iter) for each in found
-    )
-
-
-def _lists_parameters(iterated: ast.expr) -> bool:
-    return any(
-        (isinstance(node, ast.Attribute) and node.attr in LISTED)
-        or (isinstance(node, ast.Constant) and node.value == "params")
-        for node in ast.walk(iterated)
-    )
 
 
 def _building(owner: ast.ClassDef) -> set[Function]:

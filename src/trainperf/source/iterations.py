@@ -171,7 +171,7 @@ class _Flow:
             return _both(self.run(node.body, bound), self.run(node.orelse, bound))
         if isinstance(node, ast.For | ast.AsyncFor | ast.While):
             head = node.test if isinstance(node, ast.While) else node.iter
-            bound = self._read(head, bound) - _unbound(node.body)
+            bound = self._read(head, bound)
             inside = bound if isinstance(node, ast.While) else bound | stored([node.target])
             self.run(node.body, inside)
             left = bound if of_own_loop(node.body, ast.Break) or not node.orelse else None
@@ -183,20 +183,15 @@ class _Flow:
             return self.run(node.body, bound)
         if isinstance(node, ast.Try):
             return self._try(node, bound)
-        if isinstance(node, ast.Match):
-            bound = self._read(node.subject, bound)
-            ends: frozenset[str] | None = bound
+        if isinstance(node, ast.Match):  # whichever case it is, or none
             for case in node.cases:
-                inside = bound | stored([case.pattern])
-                inside = self._read(case.guard, inside) if case.guard else inside
-                ends = _both(ends, self.run(case.body, inside))
-            return ends
+                self.run(case.body, bound | stored([case.pattern]))
+            return self._read(node.subject, bound)
         return self._simple(node, bound)
 
     def _try(self, node: ast.Try, bound: frozenset[str]) -> frozenset[str] | None:
         ends = self.run(node.body, bound)
         ends = ends if ends is None else self.run(node.orelse, ends)
-        bound -= _unbound([node])
         for handler in node.handlers:
             name: set[str] = {handler.name} if handler.name else set()
             after = self.run(handler.body, bound | name)
@@ -213,9 +208,6 @@ class _Flow:
             inner = loaded([node]) - stored(node.body)
             self._check(inner - {node.name}, bound)
             return bound | {node.name}
-        if isinstance(node, ast.Delete):
-            self._check(stored([node]), bound)
-            return self._read(node, bound) - _unbound([node])
         named = {n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)}
         return self._read(node, bound) | (stored([node]) - named)
 
@@ -228,13 +220,6 @@ class _Flow:
 
     def _check(self, read: set[str], bound: frozenset[str]) -> None:
         self.early |= dict.fromkeys(sorted((read & self.names) - bound))
-
-
-def _unbound(body: Iterable[ast.AST]) -> set[str]:
-    """The names that some code deletes, as the end of an `except … as name:` does."""
-    nodes = [node for each in body for node in ast.walk(each)]
-    found = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
-    return found | {n.name for n in nodes if isinstance(n, ast.ExceptHandler) and n.name}
 
 
 def _free(node: ast.AST) -> set[str]:

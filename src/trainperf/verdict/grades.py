@@ -218,7 +218,7 @@ def _getting_batches(case: Case) -> Answer | None:
     most = 1 / max(0.05, 1 - seen.input_high)
     text = (
         f"Input-bound, at most {times(most)}: the loop's thread was getting its next "
-        f"batch in {percent(seen.input)} of {seen.samples} samples of its stack, waiting for "
+        f"batch in {percent(seen.input)} of {seen.samples} samples, waiting for "
         f"{input_culprit(case.evidence)}"
     )
     return Answer("input", text)
@@ -232,7 +232,7 @@ def _model(evidence: Evidence) -> str | None:
     if seen is not None and seen.samples >= LEAST_SAMPLES and evidence.loop.kind == "iterator":
         return (
             f"the loop's thread was getting its next batch in "
-            f"{percent(seen.input)} of {seen.samples} samples of its stack"
+            f"{percent(seen.input)} of {seen.samples} samples"
         )
     try:
         most = evidence.favourable().times

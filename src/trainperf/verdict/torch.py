@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, ms, percent, times
-from trainperf.fixes.torch_step._lookers import call
+from trainperf.fixes.torch_step._step import call
 from trainperf.model import INPUT_BOUND_BELOW, Evidence, FunctionCost, Site
 from trainperf.model.torch.step import HOOK_S
 from trainperf.verdict.answer import Answer, Case

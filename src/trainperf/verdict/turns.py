@@ -12,7 +12,7 @@ NOT_HEALTHY = 0.2
 """Beyond this share nothing that is said of the steps alone makes a training healthy."""
 
 PLACES = {
-    "fit": "each turn of the loop around `fit`",
+    "fit": "each pass of the loop around `fit`",
     "epoch": "each epoch with what follows it",
     "evaluation": "what passes from one evaluation to the next",
     "pause": "what passes from one pause between steps to the next",

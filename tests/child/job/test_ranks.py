@@ -9,9 +9,9 @@ import pytest
 
 from kit.child import Watcher, within
 from trainperf.child.job import ranks
-from trainperf.child.job.ranks import Agreement, FileBoard, World
+from trainperf.child.job.ranks import FileBoard, World
 from trainperf.child.timing.loop import INPUT, LOCAL, REAL, RESIDENT
-from trainperf.child.timing.schedule import IDLE, RankPlan
+from trainperf.child.timing.schedule import FIRST, IDLE, RankPlan
 
 PHASES = (REAL, RESIDENT, INPUT)
 
@@ -40,9 +40,7 @@ def train(folder, size, apart, seed, silent=()):
     def one(rank):
         chance = random.Random(seed * 100 + rank)
         world = World(rank, size, FileBoard(folder))
-        plan = RankPlan(
-            time.monotonic, within(0.05), None, (*PHASES, LOCAL), world.agreement("iterator")
-        )
+        plan = RankPlan(time.monotonic, within(0.05), None, (*PHASES, LOCAL), world, "iterator")
         try:
             while plan.wants_more:
                 if plan.arrived() and plan.phase != INPUT:
@@ -76,26 +74,10 @@ def test_all_ranks_change_phases_at_the_same_steps(tmp_path, apart):
     assert {phase for phase, _, _ in began[0]} >= {REAL, RESIDENT, LOCAL, INPUT}
 
 
-def test_a_leader_that_waits_far_ahead_for_the_others_is_caught_up_with(tmp_path, monkeypatch):
-    """As where weights are averaged every ten steps, or a GPU has much to do still."""
-    monkeypatch.setattr(Agreement, "SAY_S", 0.2)
-    leader = World(0, 2, FileBoard(str(tmp_path))).agreement("iterator")
-    other = World(1, 2, FileBoard(str(tmp_path))).agreement("iterator")
-    leader.ask()
-    for step in range(3, 11):
-        assert leader.verdict(step) is None
-    for step in range(2, 11):  # rank 0 waits within its step 10
-        assert other.hear(step) is None
-    start = leader.verdict(11)
-    leader.publish({"from": start})
-    assert start > 11
-    assert other.hear(11) == {"from": start}
-
-
-def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_path, monkeypatch):
-    monkeypatch.setattr(Agreement, "ANSWER_S", 0.0)
+def test_ranks_that_take_no_part_are_named_and_only_real_steps_are_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(ranks, "MEET_S", 0.0)
     world = World(0, 3, FileBoard(str(tmp_path)))
-    plan = RankPlan(time.monotonic, within(0.05), None, PHASES, world.agreement("fit"))
+    plan = RankPlan(time.monotonic, within(0.05), None, PHASES, world, "fit")
     began = []
     for _ in range(400):
         if not plan.wants_more:
@@ -110,32 +92,22 @@ def test_ranks_that_do_not_answer_are_named_and_only_real_steps_are_timed(tmp_pa
 
 
 def test_a_rank_that_waits_for_a_dead_leader_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(Agreement, "SAY_S", 0.02)
-    leader = World(0, 2, FileBoard(str(tmp_path))).agreement("fit")
-    leader.ask()
-    other = World(1, 2, FileBoard(str(tmp_path))).agreement("fit")
-    assert other.hear(5) is None
+    monkeypatch.setattr(ranks, "SAY_S", 0.02)
+    world = World(1, 2, FileBoard(str(tmp_path)))
     with pytest.raises(RuntimeError, match="rank 0 did not say"):
-        other.hear(5 + Agreement.AHEAD)
+        world.word_of_first("loop-1-fit-warm", lambda: 1)
 
 
 def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
-    world = World(1, 2, FileBoard(str(tmp_path)))
-    leader = World(0, 2, FileBoard(str(tmp_path))).agreement("fit")
+    world, leader = (World(rank, 2, FileBoard(str(tmp_path))) for rank in (1, 0))
     block = {"b": 0, "s": 1.0, "settle": 1}
-    leader.publish(
-        {
-            "from": 1,
-            "blocks": [
-                {"p": RESIDENT, "n": 4, **block},
-                {"p": REAL, "n": 2, **block},
-            ],
-            "silent": [],
-        }
-    )
-    leader.ask()
-    plan = RankPlan(time.monotonic, within(1.0), None, PHASES, world.agreement("fit"))
-    assert plan.arrived()
+    blocks = [{"p": RESIDENT, "n": 4, **block}, {"p": REAL, "n": 2, **block}]
+    plan = RankPlan(time.monotonic, within(1.0), None, PHASES, world, "fit")
+    leader.word_of_first("loop-1-fit-warm", lambda: FIRST + 1)
+    leader.word_of_first("loop-1-fit-schedule", lambda: {"blocks": blocks, "absent": []})
+    while not plan.arrived():
+        plan.step_ended(0.01)
+    assert plan.begun == FIRST + 1
     plan.advance()
     plan.give_up(RESIDENT)
     assert plan.phase == IDLE
@@ -195,16 +167,12 @@ def test_a_process_by_itself_has_no_rank(monkeypatch):
     assert not watcher.record.of("rank")
 
 
-def test_a_later_loop_of_the_process_does_not_hear_what_was_agreed_on_for_an_earlier_one(tmp_path):
-    worlds = [World(rank, 2, FileBoard(str(tmp_path))) for rank in range(2)]
-    lead, other = (one.agreement("iterator") for one in worlds)
-    lead.ask()
-    assert other.hear(3) is None
-    lead.publish({"from": 6})
-    assert other.hear(4) == {"from": 6}
+def test_a_later_loop_of_the_process_does_not_hear_what_was_said_of_an_earlier_one(tmp_path):
+    world = World(1, 2, FileBoard(str(tmp_path)))
+    name = world.begin_loop("iterator")
     later = World(1, 2, FileBoard(str(tmp_path)))  # as each loop finds its job anew
-    later.follow(worlds[1])
-    assert later.agreement("iterator").hear(1) is None
+    later.follow(world)
+    assert later.begin_loop("iterator") != name
 
 
 def test_nobody_waits_for_a_rank_that_is_late_absent_or_has_left(tmp_path):

@@ -16,7 +16,6 @@ class Fake(Watcher):
     def __init__(self) -> None:
         super().__init__()
         self._lenient = True
-        self.names = ("probe all",)
         self.extras: list[Any] = []
         self.known: dict[str, Any] = {"batch": 8}
 
@@ -28,9 +27,6 @@ class Fake(Watcher):
     @property
     def loops(self) -> Any:
         return self
-
-    def probe_names(self) -> tuple[str, ...]:
-        return self.names
 
     def describe(self) -> dict[str, Any]:
         return {"batch": self.known["batch"]}
@@ -57,7 +53,7 @@ def test_what_there_is_no_time_for_is_said_to_be_missing_but_facts_are_always_ta
     extras = [("stages", driver.slow), ("probes", driver.slow), ("facts", taken.append)]
     completing.measure(driver, extras)
     reason = "too little time was left: `extra` allows 1 s for all of this"
-    assert missing(driver) == {"probe all": reason}
+    assert missing(driver) == {"probes": reason}
     assert taken == [1001.0], "it is told the deadline"
     assert not driver.off
     assert driver.record.events[-1]["e"] == "measured"
@@ -72,12 +68,11 @@ def test_a_measurement_that_fails_is_missing_and_the_next_is_taken(driver: Any) 
 
 
 @pytest.mark.parametrize("in_step", [False, True])
-def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step_each_by_its_name(
+def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step(
     driver: Any, in_step: bool
 ) -> None:
     driver.world, driver.probes_in_step = object(), in_step
-    driver.names = ("probe autocast", "probe fused")
     driver.extras = [("probes", driver.slow), ("facts", driver.slow)]
     names = [name for name, _ in completing.extras(driver)]
     assert names == (["probes", "facts"] if in_step else ["facts"])
-    assert set(missing(driver)) == (set() if in_step else set(driver.names))
+    assert set(missing(driver)) == (set() if in_step else {"probes"})

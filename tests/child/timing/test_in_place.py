@@ -25,11 +25,10 @@ class Driver:
 
 
 class Quick:
-    """Takes 2 ms, traces in its first call, and gives another number each time if it `draws`."""
+    """Takes 2 ms, and traces in its first call."""
 
-    def __init__(self, watcher: Any, draws: bool = False) -> None:
+    def __init__(self, watcher: Any) -> None:
         self.watcher = watcher
-        self.draws = draws
         self.calls = 0
 
     def __call__(self) -> int:
@@ -40,9 +39,6 @@ class Quick:
 
     def traces(self) -> int:
         return min(1, self.calls)
-
-    def undo(self) -> bool:
-        return self.draws
 
     def apart(self, result: Any, other: Any) -> float:
         return float(result != other)
@@ -98,12 +94,6 @@ def test_nothing_is_called_where_it_would_be_felt(watcher: Any, why: str) -> Non
     stand_in = Quick(watcher)
     assert predicts(watcher, 100, stand_in, 0.3 if why == "long" else 0.04) == []
     assert stand_in.calls == 0
-
-
-def test_what_draws_numbers_is_put_back_and_not_called_again(watcher: Any) -> None:
-    stand_in = Quick(watcher, draws=True)
-    assert predicts(watcher, 100, stand_in) == []
-    assert stand_in.calls == 1
 
 
 def test_one_that_fails_is_told_once(watcher: Any) -> None:

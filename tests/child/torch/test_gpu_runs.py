@@ -14,7 +14,7 @@ import pytest
 
 from kit.kineto import ON_DEVICE, Seen, recorded
 from trainperf.child.timing.device import HostClock, Mark, StepTimes
-from trainperf.child.torch.step.pass_trace import PASS, OperatorTimes
+from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
 from trainperf.evidence.events import read_as
 from trainperf.model.torch.step import Trace
 
@@ -86,7 +86,6 @@ def test_the_gpu_is_busy_for_its_share_of_the_span(run):
 def test_what_a_step_started_is_its_work_whenever_the_gpu_comes_to_it(run):
     span, busy = SPANS[run]
     trace = by_step(run)
-    assert trace.passes == STEPS[run]
     assert trace.busy_s * STEPS[run] == pytest.approx(span * busy, rel=CLOSE)
     assert gaps(trace)[0] * STEPS[run] <= span * (1 - busy) * (1 + CLOSE)
 

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 from kit.child import FakeProcess, Record
-from trainperf.child.torch.built.places import ModelCall
+from trainperf.child.torch.built.places import ModelCall, Models
 from trainperf.child.job.ranks import FileBoard
 from trainperf.child.job.ranks import World
 from trainperf.child.timing.device import HostClock
@@ -43,10 +43,8 @@ def probed(model, *args, seconds=60.0, board):
     driver = SimpleNamespace(
         kind="iterator",
         loops=SimpleNamespace(
-            model_calls={1: ModelCall(model, args, {})},
+            models=Models(calls={1: ModelCall(model, args, {})}),
             optimizers=[torch.optim.Adam(model.parameters())],
-            autocast="",
-            keeps_graph=False,
         ),
         dataset=lambda: SimpleNamespace(batch_size=8),
         record=Record(), sync=lambda: None, device=HostClock(time.monotonic),

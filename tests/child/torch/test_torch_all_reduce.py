@@ -13,7 +13,7 @@ import pytest
 from kit.exchange import HOOKED_RANK, driver_of, hooked, process_group
 from kit.processes import patient, script
 from trainperf.child.torch.exchange import all_reduce, exchange
-from trainperf.child.torch.exchange.all_reduce import MOST_BYTES, MOST_SIZES
+from trainperf.child.torch.exchange.all_reduce import MOST_BYTES
 
 TESTS = Path(__file__).parents[2]
 
@@ -21,16 +21,9 @@ TESTS = Path(__file__).parents[2]
 # ------------------------------------------------------------------------ what is timed
 
 
-def test_some_of_many_sizes_stand_for_all():
-    sizes = all_reduce.representatives(list(range(100, 200)))
-    assert len(sizes) == MOST_SIZES
-    assert (sizes[0], sizes[-1]) == (100, 199)
-    assert sizes == sorted(set(sizes))
-
-
-def test_a_bucket_of_gigabytes_is_timed_in_part():
-    assert all_reduce.representatives([10 * MOST_BYTES]) == [MOST_BYTES]
-    assert all_reduce.in_all([10 * MOST_BYTES], [(MOST_BYTES, 0.5)]) == 5.0
+def test_of_gigabytes_a_part_is_timed():
+    assert all_reduce.part_of([100, 300]) == ([100, 300], 1.0)
+    assert all_reduce.part_of([10 * MOST_BYTES, 8]) == ([MOST_BYTES], pytest.approx(0.1))
 
 
 def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
@@ -169,9 +162,8 @@ def check_events(events, settings):
     assert events["exchange"]["replicas"] == 2
     assert events["exchange"]["bytes"] == sum(sizes) == (4 * (64 * 64 + 64) + 2 * 64) * 4
     timed = events["all_reduce"]
-    assert [size for size, _ in timed["calls"]] == sorted(set(sizes))
     assert timed["devices"] == 2
     assert timed["bytes"] == sum(sizes)
-    assert timed["seconds"] > max(seconds for _, seconds in timed["calls"])
+    assert timed["seconds"] > 0
     assert "note" not in events
     assert list(events).index("ddp") < list(events).index("all_reduce")

@@ -81,6 +81,9 @@ def test_each_gpu_that_holds_something_is_told_and_no_other_is_opened(cuda):
             "free": 60 * GIB,
             "reserved": 3 * GIB,
             "reserved_peak": 6 * GIB,
+            "allocated_peak": 0,
+            "retries": 0,
+            "ooms": 0,
         }
     ]
     assert made.opened == [1]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kit.child import Record
-from trainperf.child.torch.built.places import ModelCall
+from trainperf.child.torch.built.places import ModelCall, Models
 from trainperf.child.torch.step import pass_trace
 
 
@@ -23,7 +23,7 @@ def mlp() -> Any:
 
 def driver(model: Any = None, *args: Any) -> Any:
     calls = {} if model is None else {id(model): ModelCall(model, args, {})}
-    loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="", keeps_graph=False)
+    loops = SimpleNamespace(models=Models(calls=calls), optimizers=[])
     process = SimpleNamespace(settings={})
     return SimpleNamespace(
         loops=loops,
@@ -101,7 +101,7 @@ SCRIPT = """
 import os, tempfile, time
 from types import SimpleNamespace
 import torch
-from trainperf.child.torch.built.places import ModelCall
+from trainperf.child.torch.built.places import ModelCall, Models
 from trainperf.child.torch.step import pass_trace as torch_trace
 
 files = set(os.listdir(tempfile.gettempdir()))
@@ -109,7 +109,7 @@ model = torch.nn.Linear(4, 4)
 events = []
 record = SimpleNamespace(write=lambda kind, **fields: events.append(kind), flush=lambda: None)
 calls = {1: ModelCall(model, (torch.ones(2, 4),), {})}
-loops = SimpleNamespace(model_calls=calls, optimizers=[], autocast="", keeps_graph=False)
+loops = SimpleNamespace(models=Models(calls=calls), optimizers=[])
 driver = SimpleNamespace(
     loops=loops, record=record, sync=lambda: None, clock=time.monotonic,
     process=SimpleNamespace(settings={}), world=None,

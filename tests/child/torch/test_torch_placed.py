@@ -40,7 +40,7 @@ def test_a_data_parallel_model_says_where_it_was_built(loops):
 
 def test_a_model_on_two_devices_was_placed_by_hand(loops):
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, device="meta"))
-    loops.model_calls[id(net)] = ModelCall(net, (), {})
+    loops.models.calls[id(net)] = ModelCall(net, (), {})
     assert recorded(loops)["model_devices"] == {
         "model": "Sequential",
         "devices": {"cpu": 2, "meta": 2},

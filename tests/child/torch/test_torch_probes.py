@@ -9,7 +9,7 @@ import torch
 from kit.child import FakeProcess, Record
 from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
-from trainperf.child.torch.built.places import ModelCall
+from trainperf.child.torch.built.places import ModelCall, Models
 from trainperf.child.torch.probes import passes, probes
 
 
@@ -40,15 +40,13 @@ def short(monkeypatch):
 
 
 def probed(
-    model=None, *args, optimizers=(), batch_size=None, seconds=300.0, autocast="", clock=time,
+    model=None, *args, optimizers=(), batch_size=None, seconds=300.0, clock=time,
     settings=None,
     **kwargs,
 ):  # fmt: skip
     """Run the probes; the events by the name of the probe."""
     calls = {} if model is None else {id(model): ModelCall(model, args, kwargs)}
-    loops = SimpleNamespace(
-        model_calls=calls, optimizers=optimizers, autocast=autocast, keeps_graph=False
-    )
+    loops = SimpleNamespace(models=Models(calls=calls), optimizers=optimizers)
     loader = SimpleNamespace(batch_size=batch_size)
     driver = SimpleNamespace(
         kind="iterator",

@@ -17,8 +17,7 @@ from trainperf.fixes.common.step import (
     saved_by,
     step_may_matter,
 )
-from trainperf.fixes.torch_step._lookers import gap_seconds
-from trainperf.fixes.torch_step._step import kernel_seconds, part_seconds
+from trainperf.fixes.torch_step._step import gap_seconds, kernel_seconds, part_seconds
 from trainperf.model import Evidence
 
 

@@ -205,7 +205,7 @@ def test_where_the_library_is_made_by_something_else_the_loop_itself_is_edited()
 
 CONFIGURED = {
     "train.py": "args = ▸parser.parse_json_file(path)◂\n",
-    "conf.json": '{"seed": 1,\n "bf16": false}\n',
+    "conf.json": '{"seed": 1, "bf16": false}\n',
 }
 
 
@@ -213,7 +213,7 @@ def test_a_file_that_sets_it_is_changed_where_it_is_named():
     script = project_of(CONFIGURED)
     trainer = replace(ARGUMENTS, made="file", source="/project/conf.json")
     by_id()["torch_autocast"].write(script, autocast(run_by(trainer)))
-    assert script.contents() == {"/project/conf.json": b'{"seed": 1,\n "bf16": true}\n'}
+    assert script.contents() == {"/project/conf.json": b'{"seed": 1, "bf16": true}\n'}
     assert script.arguments == ()
 
 

@@ -14,8 +14,8 @@ from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import shown_findings
-from trainperf.fixes.gpu.build import fit, version
-from trainperf.fixes.gpu.cards import gpus_of_run, gpus_sampled
+from trainperf.fixes.gpu.cards import gpus_of_run, gpus_sampled, version
+from trainperf.machine.doctor.compatibility import fit
 from trainperf.model import CudaDevice, Evidence, Finding
 
 CPU = evidence_of("emulated_transfer")

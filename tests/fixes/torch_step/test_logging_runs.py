@@ -8,7 +8,7 @@ import pytest
 
 from rewriting import changed, executed, finding_of, marked, result, script_of
 from trainperf.fixes import by_id
-from trainperf.fixes.torch_step._lookers import DETACH, SELDOM
+from trainperf.fixes.torch_step.step_logging import DETACH, SELDOM
 
 torch = pytest.importorskip("torch")
 

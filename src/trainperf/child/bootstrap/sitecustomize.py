@@ -57,13 +57,10 @@ def _start() -> None:
 def _import_all(package: str) -> None:
     """Import our modules now: they mean the standard library's, which a folder then takes over."""
     from importlib import import_module
+    from pkgutil import walk_packages
 
-    for folder, _, files in os.walk(package):
-        if folder != os.path.join(package, "bootstrap"):
-            below = os.path.relpath(folder, os.path.dirname(package)).split(os.sep)[1:]
-            for file in files:
-                if file.endswith(".py"):
-                    import_module(".".join(["_trainperf_child", *below, file[:-3]]))
+    for module in walk_packages([package], "_trainperf_child."):
+        import_module(module.name)
 
 
 def _taken() -> "frozenset[str]":

@@ -2,10 +2,12 @@
 
 Ranks that exchange gradients in each step must begin and end every phase at the same
 step: a rank that stopped to look at something while the others wait for it in an
-all-reduce would measure nothing, or hang them. So they agree once, at the end of the
-warm-up, on a schedule in numbers of steps; from there on nobody asks anybody.
+all-reduce would measure nothing, or hang them. So rank 0 says at an early step when the
+warm-up ends, and at its end what comes, in numbers of steps; the others wait at these steps
+for its word, and from there on nobody asks anybody. Rank 0 waits for none there: to get so far,
+it needs no step of theirs that they have not made.
 
-The agreement goes through `boards`, never through the user's process group.
+Words go through `boards`, never through the user's process group.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 ASK_AGAIN_S = 0.002
 MEET_S = 20.0
 """A rank waits so long for the others where it does not matter to them that it waits."""
+SAY_S = 120.0
+"""So long rank 0 may be held up, as by an evaluation that it alone does."""
 
 _BOARD = "board"
 
@@ -42,13 +46,35 @@ class World:
         self._loops = 0
 
     def follow(self, before: World) -> None:
-        """Count the loops of this process on: what was agreed on for those is not for these."""
+        """Count the loops of this process on: what was said of those is not for these."""
         self._loops = before._loops
 
-    def agreement(self, framework: str) -> Agreement:
-        """The agreement of the ranks on the loop that begins now; each loop has its own."""
+    def begin_loop(self, framework: str) -> str:
+        """Say that this rank takes part in the loop that begins now; return the loop's name."""
         self._loops += 1
-        return Agreement(self, self._board, f"loop-{self._loops}-{framework}")
+        name = f"loop-{self._loops}-{framework}"
+        self.say(f"{name}-here", True)
+        return name
+
+    def missing(self, loop: str) -> tuple[int, ...]:
+        """The ranks that do not take part in a loop: they are gone, or not observed."""
+        until = time.monotonic() + MEET_S
+        while True:
+            here = [self._said(f"{loop}-here", rank) is not None for rank in range(self.size)]
+            if all(here) or time.monotonic() > until:
+                return tuple(rank for rank, came in enumerate(here) if not came)
+            time.sleep(ASK_AGAIN_S)
+
+    def word_of_first(self, name: str, make: Callable[[], Any]) -> Any:
+        """What rank 0 makes and says under `name`; raises where it does not say it in time."""
+        if self.rank == 0:
+            self._board.put(name, json.dumps(make()))
+        until = time.monotonic() + SAY_S
+        while (found := self._board.get(name)) is None:
+            if time.monotonic() > until:
+                raise RuntimeError("rank 0 did not say how to go on")
+            time.sleep(ASK_AGAIN_S)
+        return json.loads(found)
 
     def meet(self, name: str, timeout_s: float = MEET_S) -> bool:
         """Wait until all ranks came to the place `name`; whether all did in time.
@@ -86,82 +112,6 @@ class World:
 
     def _said(self, name: str, rank: int) -> str | None:
         return self._board.get(f"said-{name}-{rank}")
-
-
-class Agreement:
-    """On the step at which the schedule begins.
-
-    Rank 0 asks; each rank answers with the number of the step it is at, and goes on for
-    at most `AHEAD` steps before it waits for the verdict: the latest step that rank 0 or
-    an answer names, and `AHEAD`. Rank 0 never waits here, but it may be far ahead, and wait
-    in an exchange for a rank that waits here: so it says which step it begins, and no rank
-    waits before a step that rank 0 has begun. The verdict is later than any of these.
-    """
-
-    AHEAD = 2
-    ANSWER_S = 20.0
-    """Ranks that have not answered by then are gone, or not observed."""
-    SAY_S = 120.0
-    """So long rank 0 may be held up once it asked, as by an evaluation that it alone does."""
-
-    def __init__(self, world: World, board: Board, name: str) -> None:
-        self.world = world
-        self._board = board
-        self._name = name
-        self._asked_at: float | None = None
-        self._answered: int | None = None
-        self.silent: tuple[int, ...] = ()
-
-    def ask(self) -> None:
-        """Rank 0: the warm-up may end."""
-        if self._asked_at is None:
-            self._asked_at = time.monotonic()
-            self._board.put(f"{self._name}-asked", "")
-
-    @property
-    def asked(self) -> bool:
-        return self._asked_at is not None
-
-    def verdict(self, step: int) -> int | None:
-        """Rank 0, at the start of `step`: the step to begin at once all have answered.
-
-        Ranks that do not answer for too long are named in `silent`.
-        """
-        if self._asked_at is None:
-            return None
-        self._board.put(f"{self._name}-at", str(step))  # before the answers are read
-        answers = {
-            rank: self._board.get(f"{self._name}-answer-{rank}")
-            for rank in range(1, self.world.size)
-        }
-        missing = [rank for rank, answer in answers.items() if answer is None]
-        if missing and time.monotonic() - self._asked_at < self.ANSWER_S:
-            return None
-        self.silent = tuple(missing)
-        return max([step, *(int(answer) for answer in answers.values() if answer)]) + self.AHEAD
-
-    def publish(self, schedule: dict[str, Any]) -> None:
-        """Rank 0: say what comes, and from which step on."""
-        self._board.put(f"{self._name}-schedule", json.dumps(schedule))
-
-    def hear(self, step: int) -> dict[str, Any] | None:
-        """Any other rank, at `step`: what comes, None if not known; raises if rank 0 is silent."""
-        if self._answered is None:
-            if self._board.get(f"{self._name}-asked") is None:
-                return None
-            self._board.put(f"{self._name}-answer-{self.world.rank}", str(step))
-            self._answered = step
-        until, begun = time.monotonic() + self.SAY_S, f"{self._name}-at"  # by rank 0
-        while True:
-            found = self._board.get(f"{self._name}-schedule")
-            if found is not None:
-                heard: dict[str, Any] = json.loads(found)
-                return heard
-            if step < self._answered + self.AHEAD or step <= int(self._board.get(begun) or 0):
-                return None
-            if time.monotonic() > until:
-                raise RuntimeError("rank 0 did not say how to go on")
-            time.sleep(ASK_AGAIN_S)
 
 
 def find(

@@ -170,14 +170,9 @@ class FileReads:
         self._flushed = now
         bins, self._bins = self._bins, {}
         line = {
-            "t": now,
-            "began": self._began,
             "bins": bins,
             "paths": self._paths[self._sent :],
             "files": self._files,
-            "io": _counters(),
-            "pid": os.getpid(),
-            "parent": os.getppid(),
         }
         self._sent = len(self._paths)
         path = os.path.join(self._folder, f"reads-{self._parent}-{os.getpid()}.jsonl")
@@ -215,19 +210,14 @@ class FileReads:
     def _summary(self, dataset: Any) -> dict[str, Any]:
         now, (read, stored) = time.monotonic(), _counters()
         since, read_before, stored_before = self._window or (self._began, read, stored)
-        own = _within(self._bins, since)
         workers = self._workers()
-        opens, paths, files = own, dict.fromkeys(self._paths), self._files
-        helpers_read = helpers_stored = 0
+        opens, paths = _within(self._bins, since), dict.fromkeys(self._paths)
+        files = self._files
         for lines in workers:
             files = max(files, lines[-1]["files"])
             for line in lines:
                 opens += _within(line["bins"], since)
                 paths.update(dict.fromkeys(line["paths"]))
-            helpers_read += _grown(lines, 0, since)
-            helpers_stored += _grown(lines, 1, since)
-        alone = not workers or own > 0
-        inherited_read, inherited_stored = _inherited(workers, since)
         named = names_of_dataset(dataset)
         held = _held_names(self._folder)
         return {
@@ -238,10 +228,8 @@ class FileReads:
             "at_least": (files >= MOST_PATHS and bool(workers)) or len(self._known) >= MOST_KNOWN,
             "paths": list(paths)[:MOST_PATHS],
             "workers": len(workers),
-            # What a loop with workers reads itself are the batches they hand over.
-            "read_bytes": (max(0, read - read_before - inherited_read) if alone else 0)
-            + helpers_read,
-            "stored_bytes": max(0, stored - stored_before - inherited_stored) + helpers_stored,
+            "read_bytes": max(0, read - read_before),
+            "stored_bytes": max(0, stored - stored_before),
             "counted": read > 0 and self._window is not None,
             "named": named[:MOST_PATHS],
             "names": len(named),
@@ -254,36 +242,24 @@ def _within(bins: dict[Any, int], since: float) -> int:
     return sum(many for bin_, many in bins.items() if (int(bin_) + 1) / BINS_PER_S > since)
 
 
-def _inherited(workers: list[list[dict[str, Any]]], since: float) -> tuple[int, int]:
-    """Bytes of workers that ended, which the kernel added to this process's counters.
-
-    A parent's /proc/self/io has all that its reaped children ever read and stored, which
-    their own counts have already. A worker of a fork server is not reaped here.
-    """
-    gone = [
-        lines[-1]
-        for lines in workers
-        if lines[-1]["parent"] == os.getpid()
-        and lines[-1]["t"] >= since
-        and not os.path.exists(f"/proc/{lines[-1]['pid']}")
-    ]
-    return sum(line["io"][0] for line in gone), sum(line["io"][1] for line in gone)
-
-
-def _grown(lines: list[dict[str, Any]], which: int, since: float) -> int:
-    """How many bytes a worker's counter grew since it was last written before `since`."""
-    before = max((line["io"][which] for line in lines if line["t"] < since), default=0)
-    return int(lines[-1]["io"][which]) - int(before)
-
-
 def _counters() -> tuple[int, int]:
-    """Bytes this process has read by system calls, and from storage; zeros where not told."""
-    try:
-        with open("/proc/self/io", "rb") as file:
-            words = file.read().split()
-        return int(words[1]), int(words[words.index(b"read_bytes:") + 1])
-    except (OSError, ValueError, IndexError):
-        return 0, 0
+    """Bytes read by system calls, and from storage, by this process and those that it started.
+
+    The kernel adds those of a process that has ended to its parent's. Zeros where it does not tell.
+    """
+    read = stored = 0
+    todo = ["self"]
+    while todo:
+        place = f"/proc/{todo.pop()}"
+        with suppress(OSError, ValueError, IndexError):  # it has just ended
+            with open(f"{place}/io", "rb") as file:
+                words = file.read().split()
+            read += int(words[1])
+            stored += int(words[words.index(b"read_bytes:") + 1])
+            for thread in os.listdir(f"{place}/task"):
+                with open(f"{place}/task/{thread}/children") as file:
+                    todo += file.read().split()
+    return read, stored
 
 
 def _is_data(path: str, folder: str) -> bool:

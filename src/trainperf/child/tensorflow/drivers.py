@@ -89,13 +89,6 @@ class ArgumentDriver(InputDriver):
         self.source_over = False
         super().epoch_reopened()
 
-    def probe_names(self) -> tuple[str, ...]:
-        """Of `fit` those of its model, else those of the step."""
-        if self.model is None:
-            return super().probe_names()
-        names = probes.of_fit(self.model, self.plan.step_estimate())
-        return tuple(f"probe {name}" for name in names)
-
     def _time_stages(self, deadline: float) -> None:
         if self.epochs is not None and self.epochs.close():
             self.source_over = True

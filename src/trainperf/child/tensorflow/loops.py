@@ -87,9 +87,6 @@ class TensorFlowLoops(Loops):
     def stages(self, driver: Any, deadline: float) -> None:
         stages.record(driver, deadline)
 
-    def probe_names(self) -> tuple[str, ...]:
-        return () if self.marked else ("probe compiled",)
-
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""
         if self.marked:

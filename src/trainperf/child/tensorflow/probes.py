@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..process.process import in_words
 from ..timing.budget import Budget
-from ..timing.completing import PROBES, lacks
 from ..timing.probing import spare_memory
 from ..timing.probing.alternating import CALLS, alternate
 from . import batches
@@ -32,7 +31,7 @@ def record(driver: Driver, model: Any, deadline: float) -> None:
     iterator = driver.resident_iterator()
     if iterator is None or not hasattr(model, "_make_function"):
         reason = "there is no batch to replay" if iterator is None else "not offered for Keras 2"
-        lacks(driver, PROBES, reason)
+        driver.record.write("missing", what="probes", reason=reason)
         return
     base = _function(model)
     tracing = driver.loops.longest_trace

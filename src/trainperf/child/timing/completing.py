@@ -17,7 +17,6 @@ from .budget import Budget
 if TYPE_CHECKING:
     from .loops import Extra
 
-PROBES = "probes"
 ALONE = "not taken where several processes train together"
 USUAL_S = 10.0
 """Seconds of the stages, or of the probes, of a script that is not slow."""
@@ -43,8 +42,8 @@ def extras(driver: Any) -> list[Extra]:
     found = [*driver.exchange_extras(), *driver.extras]
     if driver.world is None or driver.loops.probes_in_step:
         return found
-    lacks(driver, PROBES, ALONE)
-    return [extra for extra in found if extra[0] != PROBES]
+    driver.record.write("missing", what="probes", reason=ALONE)
+    return [extra for extra in found if extra[0] != "probes"]
 
 
 def measure(driver: Any, extras: Iterable[Extra]) -> None:
@@ -53,7 +52,8 @@ def measure(driver: Any, extras: Iterable[Extra]) -> None:
     deadline = budget.extra_by(driver.clock())
     for name, extra in extras:
         if driver.clock() > deadline and name != "facts":  # they cost little, and all need them
-            lacks(driver, name, budget.lacking(USUAL_S, driver.clock()))
+            reason = budget.lacking(USUAL_S, driver.clock())
+            driver.record.write("missing", what=name, reason=reason)
             continue
         driver.record.write("phase", p=name, b=0)
         driver.record.flush()
@@ -61,17 +61,8 @@ def measure(driver: Any, extras: Iterable[Extra]) -> None:
             with Unseen(driver.process):
                 extra(deadline)
         except Exception as error:
-            lacks(driver, name, in_words(error))
+            driver.record.write("missing", what=name, reason=in_words(error))
     driver.record.write("measured")
-
-
-def lacks(driver: Any, name: str, reason: str) -> None:
-    """Record why an extra measurement was not taken; of the probes, why each of them was not."""
-    names: tuple[str, ...] = ()
-    with Attempt(driver.process, "naming the probes"):
-        names = driver.probe_names() if name == PROBES else ()
-    for what in names or (name,):
-        driver.record.write("missing", what=what, reason=reason)
 
 
 def around(driver: Any) -> cycles.Cycles | None:

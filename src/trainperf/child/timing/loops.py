@@ -171,10 +171,6 @@ class Loops:
         """Time the step against variations of it."""
         raise NotImplementedError
 
-    def probe_names(self) -> tuple[str, ...]:
-        """The names of what `probes` may record: of each, where it is missing."""
-        return ()
-
     def tracer(self, driver: Any) -> Tracer | None:
         """The framework's own tracer."""
         return None

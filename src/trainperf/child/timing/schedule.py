@@ -6,18 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..job.ranks import Agreement
+from ..job.ranks import World
 from ..process.process import Attempt
 from .budget import Budget
 from .estimating import FEWEST
 from .loop import DONE, INPUT, LOCAL, PROFILE, REAL, RESIDENT, WARM_UP, Block, Plan
 
 SETTLE = 3
-TIMED_STEPS = 10
-TIMED_S = 0.5
-"""So many warm-up steps, or two that take so long, say how long a step is: from one wait
-for the device to the next, the last before the warm-up ends. A block has as many steps as
-then go into its seconds."""
+FIRST = 4
+"""At this step rank 0 says when the warm-up ends: the first compiles, allocates, tunes."""
+WARM_UP_S, MOST_STEPS = 3.0, 30
+"""So long it lasts from there on, or as many steps."""
 IDLE = "idle"
 """A block whose phase turned out to be impossible here: its steps count for nobody."""
 
@@ -28,7 +27,7 @@ SHARES = {REAL: 0.40, RESIDENT: 0.18, LOCAL: 0.24, INPUT: 0.18, PROFILE: 0.13}
 
 
 class RankPlan(Plan):
-    """The plan of one rank. Rank 0 makes the schedule once its warm-up has settled.
+    """The plan of one rank, by the word of rank 0.
 
     A block is over at a step that all ranks know from the start, whatever their clocks
     say: `begun` counts the steps that were begun.
@@ -40,15 +39,15 @@ class RankPlan(Plan):
         budget: Budget,
         steps: int | None,
         phases: tuple[str, ...],
-        agreement: Agreement,
+        world: World,
+        kind: str,
     ) -> None:
         super().__init__(clock, budget, steps, phases)
         self.begun = 0
-        self._agreement = agreement
-        self._leads = agreement.world.rank == 0
-        self._settled_once = False
-        self._timed_from = 0, 0
-        self._estimate: float | None = None
+        self._world = world
+        self._loop = world.begin_loop(kind)
+        self._second_at = 0.0
+        self._early = 0  # durations before the first word
         self._ends = math.inf
         self._entered = 0
         self._blocks: list[dict[str, Any]] = []
@@ -58,10 +57,17 @@ class RankPlan(Plan):
         return self.begun < self._entered + self.block.settle
 
     def arrived(self) -> bool:
-        """Count the step that begins now; whether its block ends before it. Raises as `hear`."""
+        """Count the step that begins now; whether its block ends before it."""
         self.begun += 1
-        if self.block.phase == WARM_UP and self._ends == math.inf:
-            self._agree()
+        if self.block.phase == WARM_UP:
+            if self.begun == 2:
+                self._second_at = self._clock()
+            elif self.begun == FIRST:
+                self._ends = self._world.word_of_first(f"{self._loop}-warm", self._warm_until)
+                self._early = len(self._durations)
+            elif self.begun == self._ends:
+                told = self._world.word_of_first(f"{self._loop}-schedule", self._schedule_of_all)
+                self._blocks, self._world.absent = told["blocks"], tuple(told["absent"])
         return self.begun >= self._ends
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
@@ -73,7 +79,6 @@ class RankPlan(Plan):
         if usual:
             self._durations.append(seconds)
         self.block.steps += 1
-        self._settled_once = self._settled_once or self._settled()
         return False
 
     def waits_every(self, steps: int) -> bool:
@@ -110,74 +115,36 @@ class RankPlan(Plan):
             self.block.phase = IDLE
 
     def step_estimate(self) -> float:
-        """Seconds of a usual step: once they were timed, with the device's part of them."""
-        return super().step_estimate() if self._estimate is None else self._estimate
+        """Seconds of a usual step: their mean, as steps between two averages are not alike."""
+        timed = self._durations[self._early :]
+        return sum(timed) / len(timed) if timed else super().step_estimate()
 
     # ------------------------------------------------------------------ internal
 
-    def _agree(self) -> None:
-        agreement = self._agreement
-        if not self._leads:
-            heard = agreement.hear(self.begun)
-            if heard is not None:
-                self._take(heard)
-            return
-        timed = self._timed()
-        if self._settled_once and timed:
-            agreement.ask()
-        if not agreement.asked:
-            return
-        start = agreement.verdict(self.begun)
-        if start is not None:
-            schedule = {
-                "from": start,
-                "blocks": self._made(agreement.silent),
-                "silent": list(agreement.silent),
-            }
-            agreement.publish(schedule)
-            self._take(schedule)
+    def _warm_until(self) -> int:
+        step_s = (self._clock() - self._second_at) / (FIRST - 2)
+        return FIRST + min(MOST_STEPS, max(2, math.ceil(WARM_UP_S / max(step_s, 1e-5))))
 
-    def _timed(self) -> bool:
-        """Whether it is known how long a step takes, also where not all are alike.
-
-        Steps between two averages of the weights can be a small part of that.
-        """
-        if self._agreement.asked or self.begun < 2:  # the first step compiles, allocates, tunes
-            return self._agreement.asked
-        begun, known = self._timed_from
-        taken = self._durations[known:]
-        enough = len(taken) >= TIMED_STEPS or (len(taken) >= 2 and sum(taken) >= TIMED_S)
-        if begun and not enough and self.begun - begun < 4 * TIMED_STEPS:
-            return False
-        self._timed_from = self.begun, len(self._durations)
-        if taken and begun:
-            self._estimate = sum(taken) / len(taken)
-        return begun > 0
-
-    def _take(self, schedule: dict[str, Any]) -> None:
-        self._ends = schedule["from"]
-        self._blocks = [dict(block) for block in schedule["blocks"]]
-        self._agreement.world.absent = tuple(schedule["silent"])
-
-    def _made(self, silent: tuple[int, ...]) -> list[dict[str, Any]]:
-        """All blocks, in steps; nothing but real steps where ranks did not answer.
+    def _schedule_of_all(self) -> dict[str, Any]:
+        """All blocks, in steps; nothing but real steps where ranks take no part.
 
         As many rounds as there is time for: no rank can ask for more of them later.
         """
+        absent = self._world.missing(self._loop)
         phases = [p for p in (REAL, LOCAL, RESIDENT, INPUT) if p in self._phases]
-        if silent:
+        if absent:
             phases = [REAL]
         blocks: list[dict[str, Any]] = []
         left = self._budget.measure_by(self._clock()) - self._clock()
         for index in range(ROUNDS if self._steps is None else min(ROUNDS, self._steps)):
             made = [self._in_steps(phase, index) for phase in phases]
-            if index == 0 and not silent:
+            if index == 0 and not absent:
                 made.append(self._in_steps(PROFILE, 0))
             left -= sum((block["n"] + block["settle"]) * self.step_estimate() for block in made)
             if index >= (2 if self.slow else 3) and left < 0:
                 break
             blocks += made
-        return blocks
+        return {"blocks": blocks, "absent": absent}
 
     def _in_steps(self, phase: str, index: int) -> dict[str, Any]:
         seconds = self._pace_s * SHARES[phase] / (1 if phase == PROFILE else FEWEST)
@@ -198,7 +165,7 @@ def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
         limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)
         if driver.world is None:
             return Plan(*limits, left=lambda: _steps_left(driver))
-        return RankPlan(*limits, driver.world.agreement(driver.kind))
+        return RankPlan(*limits, driver.world, driver.kind)
     from .legs import leg
 
     slices = leg.Slices(driver.training, settings["leg"])

@@ -52,19 +52,18 @@ def begin(driver: Any) -> Tracing | None:
             if asked:
                 raise NotTraced("this kind of loop cannot be traced")
             return None
-        return Tracing(
-            driver, tracer, *(_agreed(driver) if asked else _few(driver, tracer.late)), asked
-        )
+        if driver.world is not None:
+            raise NotTraced(completing.ALONE)
+        steps = _for_a_file(driver) if asked else _to_be_read(driver, tracer.late)
+        return Tracing(driver, tracer, *steps, asked)
     except Exception as error:
         _missing(driver, error, asked)
         return None
 
 
-def _few(driver: Any, late: bool) -> tuple[int, int, int]:
+def _to_be_read(driver: Any, late: bool) -> tuple[int, int, int]:
     """How many steps settle, go unmarked and are marked, where they are only read."""
     step_s, now = driver.plan.step_estimate(), driver.clock()
-    if driver.world is not None:
-        raise NotTraced(completing.ALONE)
     if step_s > LONGEST_READ_S:
         raise NotTraced(f"a step takes {step_s:.2g} s, too long to be traced")
     budget = Budget.of(driver)
@@ -74,19 +73,12 @@ def _few(driver: Any, late: bool) -> tuple[int, int, int]:
     return int(not late), int(late), READ_STEPS
 
 
-def _agreed(driver: Any) -> tuple[int, int, int]:
-    """How many steps settle, go unmarked and are marked, the same on all ranks of a job."""
+def _for_a_file(driver: Any) -> tuple[int, int, int]:
+    """The same where a file was asked for."""
     step_s = driver.plan.step_estimate()
     steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
     settle = 0 if driver.plan.slow else SETTLE
     if 2 * (2 * settle + steps) * step_s > Budget.of(driver).end - driver.clock():
-        steps = 0
-    if driver.world is not None:
-        if driver.world.absent:
-            raise NotTraced("some ranks are not observed, and would not take these steps")
-        said = driver.world.all_say("traced-steps", (settle, steps))
-        settle, steps = said[0] if said is not None else (0, 0)
-    if not steps:
         raise NotTraced(LACKING)
     return settle, settle, steps
 
@@ -95,8 +87,7 @@ class Tracing:
     """The steps that are traced, from the boundary at which all else was measured.
 
     `settle` come before the tracer, `unmarked` and `steps` under it; a file is left that was
-    `asked` for. Of several ranks the first is traced; all take the same steps, whatever fails on
-    one.
+    `asked` for.
     """
 
     def __init__(
@@ -107,8 +98,7 @@ class Tracing:
         self._settle, self._unmarked, self._steps = settle, unmarked, steps
         self._asked = asked
         self._taken = self._marked = 0
-        self._idle = driver.world is not None and driver.world.rank != 0
-        self._running = self._over = self._waits = False
+        self._idle = self._running = self._over = self._waits = False
         self._mark = ExitStack()
         limit_s = 2 * (settle + unmarked + steps) * driver.plan.step_estimate() + GRACE_S
         driver.record.write("tracing", limit_s=limit_s)
@@ -125,11 +115,9 @@ class Tracing:
             self._waits = True
             self._attempt(lambda: self._tracer.outside(lambda: self._turn(number)))
         self._taken += 1
-        if self._idle:
-            self._over = number >= self._steps or self._driver.world is None
-        if self._over or self._idle:
-            with Attempt(self._driver.process, "leaving the tracer"):
-                self._tracer.drop()
+        self._over = self._over or self._idle
+        if self._over:
+            self._drop()
         return not self._over
 
     def end(self, reason: str) -> None:
@@ -137,6 +125,9 @@ class Tracing:
         if not self._over:
             self._over = True
             self._attempt(lambda: self._close(reason))
+        self._drop()
+
+    def _drop(self) -> None:
         with Attempt(self._driver.process, "leaving the tracer"):
             self._tracer.drop()
 

@@ -65,6 +65,11 @@ class LoaderDriver(IteratorDriver, TorchDriver):
     def loader(self) -> Any:
         return self._dataset
 
+    @property
+    def workers(self) -> list[Any]:
+        """The processes that make the loop's batches now."""
+        return list(getattr(self._iterator, "_workers", ()))
+
     def boundary(self) -> None:
         """As in every loop; a step may update several models."""
         if self._seen >= 0:
@@ -164,13 +169,6 @@ def _iterator(loader: Any) -> Any:
 
 class TorchFitDriver(FitDriver, LoaderDriver):
     """Keras's `fit`, which makes a `DataLoader` of whatever it is given."""
-
-    def probe_names(self) -> tuple[str, ...]:
-        """As for every loop, but for what varies a step of the user's own."""
-        from .probes.probes import OWN_STEP
-
-        own = {f"probe {one}" for one in OWN_STEP}
-        return tuple(one for one in super().probe_names() if one not in own)
 
 
 class TorchUpdateDriver(UpdateDriver, TorchDriver):

@@ -43,7 +43,7 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         "replicas": 1,
         "strategy": models.strategy(driver.loops),
     }
-    calls = list(driver.loops.model_calls.values())
+    calls = list(driver.loops.models.calls.values())
     if driver.batch is not None:
         batch = samples.usual(driver.recent_batches() or [driver.batch], loader)
         size = samples.of_batch(batch, loader)
@@ -71,7 +71,7 @@ def record(driver: Any) -> None:
     driver.process.fact("cuda_failed", gpu_failure())
     for what, part in (
         ("the device", _framework),
-        ("CUDA's memory", _memory),  # before one forward more is run, which could add to it
+        # Before one forward more is run, which could add to it.
         ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
         ("optimizers", models.record_optimizers),
@@ -106,7 +106,7 @@ def _padding(driver: Any) -> None:
 
 def _framework(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
-    seen = [_unknown_gpu(index) for index in models.devices(driver)]
+    seen: list[dict[str, Any]] = []
     with Attempt(driver.process, "facts about the GPUs"):
         seen = gpus_seen(driver)
     keras: Any = sys.modules.get("keras")
@@ -121,24 +121,6 @@ def _framework(driver: Any) -> None:
         gpus=seen,
         logical=sum(gpu["used"] for gpu in seen) or 1,
     )
-
-
-def _memory(driver: Any) -> None:
-    """Record the counts of CUDA's allocator: bytes, and counts of retries and failures."""
-    used = [gpu["number"] for gpu in gpus_seen(driver) if gpu["used"]]
-    if not used:
-        return
-    cuda: Any = sys.modules["torch"].cuda
-    stats = cuda.memory_stats(used[0])
-    names = {
-        "allocated_peak": "allocated_bytes.all.peak",
-        "reserved_peak": "reserved_bytes.all.peak",
-        "retries": "num_alloc_retries",
-        "ooms": "num_ooms",
-    }
-    found = {name: int(stats[key]) for name, key in names.items() if key in stats}
-    found["total"] = int(cuda.get_device_properties(used[0]).total_memory)
-    driver.record.write("torch_memory", values=found)
 
 
 # Flags of the whole PyTorch process, and where the user set them.
@@ -296,12 +278,6 @@ def gpu_failure() -> str | None:
     return None
 
 
-def _unknown_gpu(index: int) -> dict[str, Any]:
-    """A device that is used, and of which CUDA says no more."""
-    asked = dict.fromkeys(("uuid", "memory", "capability"))
-    return {"number": index, "name": "", "used": True, **asked}
-
-
 def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
     """A device as CUDA describes it. Under MIG it is the slice, its memory included."""
     told = cuda.get_device_properties(index)
@@ -330,7 +306,7 @@ def without_padding(driver: Any) -> bool | None:
 
     A model of several processes is not: the others would wait for it.
     """
-    calls = list(driver.loops.model_calls.values())
+    calls = list(driver.loops.models.calls.values())
     if not calls or gpu_memory.processes() > 1:
         return None
     # One may be made for batches of one shape only.

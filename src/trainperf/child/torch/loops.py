@@ -14,6 +14,7 @@ from ..timing.loops import Loops
 from ..timing.losses import plain_loss
 from . import batches as torch_batches
 from . import facts as torch_facts
+from .built.places import Models
 from .compiling import graphs
 from .exchange import exchange as exchanges
 from .exchange.ddp import Ddps
@@ -22,7 +23,7 @@ from .graphs import Graphs, capturing
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
     from ..timing.training import Training
-    from .built.places import ModelCall, OptimizerCalls
+    from .built.places import OptimizerCalls
     from .exchange.exchange import Exchange
     from .loader.loaders import Place
     from .step.detail import Detail
@@ -44,9 +45,7 @@ _ANCHOR_S = 2.0
 class TorchLoops(Loops):
     """The state that the PyTorch hooks share; see `hooks.py`.
 
-    `optimizers` are those that updated weights, by their ids. What the calls of a step
-    were, `model_calls` and what follows it, is filled in by `step.detail` while a few
-    steps are taken apart, by the ids of models and optimizers.
+    `optimizers` are those that updated weights.
     """
 
     name = "torch"
@@ -59,18 +58,11 @@ class TorchLoops(Loops):
         self._optimizers: dict[int, Any] = {}
         self.optimizers_built = 0
         self.loader_places: dict[Any, Place] = {}
-        self.autocast = ""
-        self.keeps_graph = False  # of some backward, by what a step was seen to ask for
-        self.model_calls: dict[int, ModelCall] = {}
+        self.models = Models()
         self.optimizer_calls: dict[int, OptimizerCalls] = {}
         self.flag_sites: dict[str, tuple[Any, int]] = {}
-        self.built_modules: dict[int, Any] = {}
-        self.alive: list[weakref.ref[Any]] = []
         self.trainers: list[Made] = []
-        self.checkpointed = 0
-        self.checkpoint_sites: list[dict[str, Any]] = []
-        self.saves: tuple[int, Any] = (0, None)
-        self.saving = False  # a checkpoint is being written, in as many calls as it takes
+        self.saves = exchanges.Saves()
         self.data_parallels: list[Any] = []
         self.exchanging: Exchange | None = None
         self.exchange_recorded: Any = None
@@ -225,12 +217,6 @@ class TorchLoops(Loops):
         from .loader import stages as torch_stages
 
         torch_stages.record(driver, deadline)
-
-    def probe_names(self) -> tuple[str, ...]:
-        from .probes import probes as torch_probes
-        from .step import pass_trace
-
-        return (*(f"probe {one}" for one in torch_probes.PROBES), pass_trace.WHAT)
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the step against variations of it, then trace it."""

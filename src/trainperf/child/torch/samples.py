@@ -62,7 +62,7 @@ def of_call(call: ModelCall) -> int | None:
 
 def record(driver: Any) -> None:
     """Record the tokens of a batch, where its batches hold any."""
-    calls = list(driver.loops.model_calls.values())
+    calls = list(driver.loops.models.calls.values())
     if not calls:
         return
     batches = driver.recent_batches() or [calls[-1].arguments]

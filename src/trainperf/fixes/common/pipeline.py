@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, if_measured, ms, percent, worth
-from trainperf.model import Evidence, Measure, Site, Stage, is_taken
+from trainperf.model import Epoch, Evidence, Measure, Site, Stage, is_taken
 from trainperf.model.evidence import LEAST_INPUT
 
 REAL_SHARE = 0.10
@@ -103,6 +103,19 @@ def input_at_most(evidence: Evidence) -> float:
     if isinstance(fed, Measure) and (fed.high or fed.seconds) < LEAST_INPUT * lost:
         return 1.0
     return times.real / max(times.resident, 1e-9)
+
+
+def restarted_epoch(evidence: Evidence) -> Epoch | None:
+    """Return the epoch that a trial of what begins each has to hold whole.
+
+    None where its length, or what the input takes to start again, is not known.
+    """
+    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
+    if steps is None or between is None or between.restart_s is None:
+        return None
+    besides = max(0.0, between.seconds - between.restart_s)
+    whole = steps * evidence.times.real + between.seconds
+    return Epoch(steps, whole, besides)
 
 
 def pipeline_seconds(evidence: Evidence) -> float:

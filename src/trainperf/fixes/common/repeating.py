@@ -52,7 +52,7 @@ def fixed_ahead(
         fixed.append(statement)
     while fixed and not bound_names(function, fixed)[1]:
         fixed.pop()
-    return fixed if any(isinstance(each, ast.Call) for each in walk(fixed)) else []
+    return fixed if any(isinstance(node, ast.Call) for node in walk(fixed)) else []
 
 
 def leaves(code: ast.AST) -> bool:
@@ -133,7 +133,7 @@ def class_of_items(module: Module, function: Function) -> ast.ClassDef:
         raise CannotRewrite("its __getitem__ is no plain method")
     if parameters(function)[:1] != ["self"] or len(parameters(function)) != 2:
         raise CannotRewrite("its __getitem__ takes more than an index")
-    if any("__slots__" in ast.unparse(each) for each in owner.body):
+    if any("__slots__" in ast.unparse(statement) for statement in owner.body):
         raise CannotRewrite("its class has __slots__: nothing can be kept in its objects")
     return owner
 

@@ -59,6 +59,20 @@ def bound_if_saved(evidence: Evidence, seconds: float) -> float:
     return max(1.0, bound)
 
 
+def threads_variable(evidence: Evidence) -> str:
+    """The variable for the threads of an operation: TensorFlow's own builds use no OpenMP."""
+    tensorflow = evidence.framework.name == "tensorflow"
+    return "TF_NUM_INTRAOP_THREADS" if tensorflow else "OMP_NUM_THREADS"
+
+
+def waits_for_input(evidence: Evidence) -> bool:
+    """Whether the times show that steps wait for their input."""
+    try:
+        return evidence.input_bound
+    except NotMeasured:
+        return False
+
+
 def step_may_matter(evidence: Evidence) -> bool:
     """Say whether a step that cost nothing would speed up the loop beyond noise.
 
@@ -174,8 +188,3 @@ def gpu_may_be_full(evidence: Evidence, least: float) -> bool:
         if use.get("utilization_percent") is not None
     ]
     return max(percents, default=0.0) / 100 >= least
-
-
-def written_slice(steps: int, seconds: float) -> dict[str, Any]:
-    """Return what a finding's data says of slices that hold so many steps as they are written."""
-    return {"epoch": {"steps": steps, "seconds": seconds, "pause_s": 0.0, "written": True}}

@@ -34,7 +34,7 @@ def setting_of(id_: str, data: Mapping[str, Any], evidence: Evidence) -> Setting
     if trainer is None:
         return None
     rows = GOVERNS.get(trainer.library, {}).get(id_, ())
-    return next((one for one in rows if one.suits(trainer, data)), None)
+    return next((setting for setting in rows if setting.suits(trainer, data)), None)
 
 
 def governed(finding: Finding, evidence: Evidence) -> Finding:
@@ -59,7 +59,9 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         **seen_in_call(evidence, **trainer.settings),
     }
     several = "{" in setting.value  # which of several values is the best, a trial says
-    text, data = ("", finding.data) if several else (held["value"], _one_way(finding.data))
+    text, data = ("" if several else held["value"]), dict(finding.data)
+    if not several:
+        data.pop("variants", None)
     advice = _advice(trainer, setting.name, text)
     if finding.equivalence is Equivalence.SEMANTICS:
         advice = f"{finding.advice} {advice}"
@@ -71,11 +73,6 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         rewritable=True,
         data={**data, KEY: held},
     )
-
-
-def _one_way(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data without several ways to make an edit that is the same in all of them."""
-    return {name: value for name, value in data.items() if name != "variants"}
 
 
 def _advice(trainer: Trainer, name: str, text: str) -> str:
@@ -117,7 +114,7 @@ def write(script: Script, finding: Finding, rewrite: Rewrite) -> None:
     except CannotRewrite:
         if not held["own"]:
             raise
-        own = tuple(Site(**each) for each in held["own"])
+        own = tuple(Site(**place) for place in held["own"])
         rewrite(script, replace(finding, where=own))
 
 

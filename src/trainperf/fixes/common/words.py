@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.model import Evidence, Probe, Site
@@ -13,7 +14,17 @@ from trainperf.model.words import size
 from trainperf.recording.cells import short_spot
 from trainperf.rewrite import Script
 
-__all__ = ["at", "if_measured", "ms", "percent", "probe_said", "size", "times", "worth"]
+__all__ = [
+    "at",
+    "if_measured",
+    "ms",
+    "percent",
+    "probe_said",
+    "recorded_site",
+    "size",
+    "times",
+    "worth",
+]
 
 
 SMALLEST_GAIN = 0.05
@@ -32,6 +43,13 @@ def at(site: Site | None) -> str:
     if site is None:
         return ""
     return short_spot(site.file, site.line)
+
+
+def recorded_site(place: Any) -> Site | None:
+    """Return a place as a process records it; None if it recorded none."""
+    if not isinstance(place, dict) or not place.get("file"):
+        return None
+    return Site(**{name: value for name, value in place.items() if value is not None})
 
 
 def if_measured(text: Callable[[], str]) -> str:

@@ -248,7 +248,6 @@ class TorchPythonCollate(Fix):
                 of="input",
             ),
             where=() if place is None else (place,),
-            advice="Collate with one array operation for the whole batch.",
             snippet=WITH_ARRAYS,
             rewritable=place is not None,
             data={"parts": list(evidence.loop.batch_parts)},

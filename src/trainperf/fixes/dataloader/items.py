@@ -1,4 +1,4 @@
-"""Work for every sample, in `__getitem__`: what is the same in each epoch is made once and kept."""
+"""Work for every sample, in `__getitem__`: made once and kept; files that are opened anew."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.pipeline import REAL_SHARE
 from trainperf.fixes.common.repeating import (
     INSIDE,
     MOST,
@@ -29,21 +30,13 @@ from trainperf.fixes.dataloader._loader import (
     stage_seconds,
 )
 from trainperf.fixes.torch_step._source import refuse_if_named
-from trainperf.model import (
-    Equivalence,
-    Evidence,
-    Finding,
-    FunctionCost,
-    Site,
-    is_taken,
-)
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
+from trainperf.source.arguments import argument, starred
 from trainperf.source.bodies import method_of
 from trainperf.source.effects import changing, changing_attribute
-from trainperf.source.statements import parameters
-
-MOST_NAMED = 3
-"""Functions that are named beside items which take long."""
+from trainperf.source.module import inside
+from trainperf.source.statements import names_in, parameters
 
 FOR_ITEMS = """\
 # once, before training: what is the same in every epoch
@@ -53,14 +46,6 @@ torch.save(prepared, "prepared.pt")
 # then __getitem__ only fetches, and draws what is random
 def __getitem__(self, index):
     return augment(self.prepared[index])"""
-
-KEPT = """\
-@made_once  # keeps what it returned for an index
-def prepared(self, index):
-    return resize(decode(self.files[index]))
-
-def __getitem__(self, index):
-    return augment(self.prepared(index))"""
 
 
 class TorchItemWork(Fix):
@@ -111,7 +96,7 @@ class TorchItemWork(Fix):
             advice="Make what is the same in every epoch once, and keep it."
             if kept
             else "Prepare once what is the same in every epoch; do the rest for whole batches.",
-            snippet=KEPT if kept else FOR_ITEMS,
+            snippet="" if kept else FOR_ITEMS,
             data=kept,
             equivalence=Equivalence.EXACT if kept else None,
             rewritable=bool(kept),
@@ -134,7 +119,11 @@ class TorchItemWork(Fix):
         others = [script.source(name).module for name in data["files"] if name != site.file]
         _refuse(changing([module, *others], owner, fixed or [function]))
         if data["store"] == "files":
-            _make_folder(script, site, owner)
+            built = method_of(owner, "__init__")
+            if built is None:
+                raise CannotRewrite("its class has no __init__ that could say where items are kept")
+            for line in _folder(script, site.file):
+                script.insert_first(at_statement(site, built), line)
         once = script.free_name(site.file, "made_once")
         if data["whole"]:
             script.decorate(site, once)
@@ -145,7 +134,7 @@ class TorchItemWork(Fix):
 
 
 def _text(evidence: Evidence, timed: dict[str, float]) -> str:
-    """What items take, and the functions that run meanwhile."""
+    """What items take."""
     loader, batch = evidence.torch.loader, evidence.loop.batch_size
     text = f"{named(loader)} makes each of its items again in every epoch"
     if ITEM in timed:
@@ -154,30 +143,7 @@ def _text(evidence: Evidence, timed: dict[str, float]) -> str:
         text += f"{ms(timed[ITEM])} for its items{place}"
         text += f" and {ms(timed[COLLATE])} to collate them" if COLLATE in timed else ""
         text += f", {ms(timed[ITEM] / batch)} a sample" if batch else ""
-    functions = [] if loader.workers else _functions(evidence)
-    if not functions:
-        return f"{text}."
-    shares = ", ".join(
-        f"{percent(cost.share)} in `{cost.name}` ({at(Site(cost.file, cost.line))})"
-        for cost in functions
-    )
-    return f"{text}. Of the loop's time on the main thread: {shares}."
-
-
-def _functions(evidence: Evidence) -> list[FunctionCost]:
-    """The user's functions most often found running, without those of the step itself.
-
-    Samples of the stack name a method with its class, places of a call do not.
-    """
-    step, calls, loop = {"forward", "<module>"}, evidence.torch.calls, evidence.loop.where
-    sites = [calls.forward, calls.backward, calls.step, calls.zero_grad] if calls else []
-    step |= {site.function for site in (*sites, loop) if site is not None}
-    found = [
-        cost
-        for cost in evidence.functions
-        if cost.thread == "main" and cost.name.rpartition(".")[2] not in step
-    ]
-    return sorted(found, key=lambda cost: -cost.share)[:MOST_NAMED]
+    return f"{text}."
 
 
 IN_FILES = '''\
@@ -308,14 +274,6 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     _add_helper(script, site.file, once, data, copied=data["copied"], wrapper=cls)
 
 
-def _make_folder(script: Script, site: Site, owner: ast.ClassDef) -> None:
-    built = method_of(owner, "__init__")
-    if built is None:
-        raise CannotRewrite("its class has no __init__ that could say where items are kept")
-    for line in _folder(script, site.file):
-        script.insert_first(at_statement(site, built), line)
-
-
 def _folder(script: Script, file: str) -> list[str]:
     return FOLDER.format(**_modules(script, file, "tempfile", "atexit", "shutil")).splitlines()
 
@@ -340,3 +298,118 @@ def _add_helper(
         torch = script.module_name(file, "torch")
         text += WRAPPER.format(torch=torch, folder=folder, name=once, cls=wrapper)
     script.insert_function(file, text)
+
+
+REPEATED = 0.5
+"""Share of the calls given a file that others were given, from which items share their files."""
+
+HANDLES = (
+    "h5py.File", "lmdb.open", "pyarrow.parquet.ParquetFile", "tarfile.open", "zipfile.ZipFile",
+)  # fmt: skip
+"""What opens a file and hands out a part of it at a time; the others read it to its end."""
+
+WITH_MODE, READS = ("h5py.File", "tarfile.open", "zipfile.ZipFile"), ("r", "r:", "r:*")
+"""Those of which the second argument is a mode, and the modes that only read."""
+
+
+OPEN_ONCE = """\
+def __getitem__(self, index):  # self.process is None at first
+    if self.process != os.getpid():  # each worker opens the file itself, when it needs it
+        self.file, self.process = h5py.File(self.path), os.getpid()
+    return self.file["x"][index]"""
+
+READ_ONCE = """\
+def __init__(self, path):
+    self.rows = pandas.read_parquet(path)  # once, not in __getitem__"""
+
+
+class TorchFilePerItem(Fix):
+    """Open a file once, not for every item.
+
+    Why slow: Opening an HDF5 file, an archive, a Parquet file or a database reads and parses its
+    table of contents, and closing it drops what was cached. An item then takes a few kilobytes of
+    it. What reads the whole file (`read_parquet`, `numpy.load`) does so for each item.
+    Changes: The file is opened by the first item that a process makes, and stays open for the next
+    ones. Each worker opens its own: handles that are shared with a forked worker corrupt what it
+    reads.
+    When not: When the file changes while training, or each item has a file of its own: then only
+    what is done with its content can be saved. A table that is read whole needs the memory for it.
+    """
+
+    usual = 1.5
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a file that items open."""
+        loader = evidence.torch.loader
+        shared = [access for access in loader.accesses if access.repeated >= REPEATED]
+        access = max(shared, key=lambda access: access.share, default=None)
+        if access is None or access.share < REAL_SHARE:
+            return None
+        whole = access.name not in HANDLES
+        place = f" ({at(loader.item)})" if loader.item is not None else ""
+        return Cause(
+            title=f"Every item {'reads a whole file' if whole else 'opens a file'}",
+            text=f"{named(loader)}{place} calls `{access.name}` for each item: "
+            f"{ms(access.seconds)}, {percent(access.share)} of what an item takes.",
+            saves=Saving(
+                "items cost nothing; what is read of a file just opened is slower too",
+                ratio=lambda: bound_without(evidence, stage_seconds(evidence).get(ITEM, 0.0)),
+                of="input",
+            ),
+            where=() if loader.item is None else (loader.item,),
+            advice="Read it once, where the dataset is built."
+            if whole
+            else "Open it once in each process, when its first item is made.",
+            snippet=READ_ONCE if whole else OPEN_ONCE,
+            data={"name": access.name},
+            rewritable=not whole and loader.item is not None,
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Keep the file open in each process that reads it.
+
+        What closes it goes, where that is a `with` around the call or a statement of its own:
+        closed elsewhere, the next item fails, and so does the trial.
+        """
+        site, name = finding.where[0], finding.data["name"]
+        function, module = script.definition(site), script.linked(site.file)
+        opened = script.free_name(site.file, "kept_open")
+        calls = [node for node in inside(function) if isinstance(node, ast.Call)]
+        found = [call for call in calls if module.name(call.func) == name]
+        if len(found) != 1:
+            raise CannotRewrite(f"`{name}` is called in {len(found)} places of {function.name}")
+        call, parent = found[0], module.parent(found[0])
+        given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        own = set(module.opened(function).bindings) - {"self"}
+        if any(own & names_in(value) for value in given):
+            raise CannotRewrite("which file is opened depends on the item")
+        mode = argument(call, "mode", 1)
+        writes = starred(call) or (mode is not None and module.constant(mode) not in READS)
+        if name in WITH_MODE and writes:
+            # what is written is whole only when it is closed, which no trial looks at
+            raise CannotRewrite("the file is not opened to be read only")
+        closes = (
+            f"{ast.unparse(parent.targets[0])}.close()" if isinstance(parent, ast.Assign) else ""
+        )
+        closing = [
+            script.site_of(site, node)
+            for node in calls
+            if ast.unparse(node) == closes and isinstance(module.parent(node), ast.Expr)
+        ]
+        functools, os = (script.module_name(site.file, name) for name in ("functools", "os"))
+        texts = [script.source(site.file).text_of(value) for value in given]
+        kept = f"{opened}({', '.join([f'{os}.getpid()', *texts])})"
+        if isinstance(parent, ast.withitem):
+            kept = f"{script.module_name(site.file, 'contextlib')}.nullcontext({kept})"
+        script.replace_call(script.site_of(site, call), kept)
+        script.remove_statements(closing)
+        names = {"functools": functools, "name": opened, "open": ast.unparse(call.func)}
+        script.insert_function(site.file, KEPT_OPEN.format(**names))
+
+
+KEPT_OPEN = '''\
+@{functools}.cache
+def {name}(process, *given, **named):
+    """Open a file once in each process, and keep it open."""
+    return {open}(*given, **named)
+'''

@@ -125,7 +125,6 @@ class TorchPadding(Fix):
             text=text,
             saves=_saving(evidence, padding, longest, "padded length"),
             where=() if place is None else (place,),
-            advice="Pad to the longest of the batch.",
             snippet=PAD_IN_TRAINER if library == "transformers" else PAD_LATER,
             data={}
             if padding.place is None
@@ -137,10 +136,12 @@ class TorchPadding(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Put a collate function around the loader's own that cuts the padding."""
         site, place = finding.where[0], finding.data["place"]
-        if finding.data.get("library"):
-            _pad_in_trainer(script, site, place)
-        else:
+        if not finding.data.get("library"):
             _cut_to_longest(script, site, place)
+            return
+        trainer = script.site_of(site, _trainer(script.linked(site.file)))
+        library = script.module_name(site.file, "transformers")
+        _put_around(script, trainer, place, "data_collator", f"{library}.default_data_collator", 2)
 
 
 def _cut_to_longest(script: Script, site: Site, place: dict[str, Any]) -> None:
@@ -201,13 +202,6 @@ CUT_MEMBERS = """\
     return {whole}"""
 
 _TRAINERS = frozenset({"transformers.Trainer", "transformers.Seq2SeqTrainer"})
-
-
-def _pad_in_trainer(script: Script, site: Site, place: dict[str, Any]) -> None:
-    """Have the only `Trainer` built in the file of `site` cut each batch to its longest."""
-    trainer = script.site_of(site, _trainer(script.linked(site.file)))
-    library = script.module_name(site.file, "transformers")
-    _put_around(script, trainer, place, "data_collator", f"{library}.default_data_collator", 2)
 
 
 def _trainer(module: Module) -> ast.Call:
@@ -287,7 +281,6 @@ class TorchLengthBatches(Fix):
             f"by length they would be padded to {padding.bucketed_length:.0f}.",
             saves=_saving(evidence, padding, padding.bucketed_length, "padded length"),
             where=places(loader),
-            advice="Batch sequences of like lengths.",
             snippet=BY_LENGTH,
             data={
                 "length": None if loader.length is None else asdict(loader.length),

@@ -11,15 +11,9 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.dataloader._loader import (
-    DATA_LOADER,
-    named,
-    places,
-    seen_in_run,
-    workers_said,
-)
+from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_in_run, workers_said
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
+from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
@@ -66,9 +60,9 @@ class Starts:
         return Saving(basis, ratio=self.seconds / left if known else None, of="all")
 
     @property
-    def epoch(self) -> dict[str, float]:
-        """The epoch, as a finding's data has it."""
-        return {"steps": self.steps, "seconds": self.seconds, "pause_s": self.pause_s}
+    def epoch(self) -> Epoch:
+        """The epoch that a trial holds."""
+        return Epoch(self.steps, self.seconds, self.pause_s)
 
     @property
     def said(self) -> str:
@@ -89,22 +83,12 @@ def _starts(evidence: Evidence) -> Starts | None:
     steps = (pause.epoch_steps if pause else None) or evidence.loop.epoch_steps or loader.batches
     if not steps:
         raise NotMeasured("how many steps an epoch has is not known")
-    restart = _restart_s(loader, pause)
+    restart = pause.restart_s if pause else None
     between = pause.seconds if pause is not None and pause.sure else 0.0
     whole = steps * real + max(restart or 0.0, between)
     if restart is None and whole > LONG_EPOCH_S:
         return None
     return Starts(steps, whole, restart, max(0.0, whole - steps * real - (restart or 0.0)))
-
-
-def _restart_s(loader: Loader, pause: BetweenEpochs | None) -> float | None:
-    """What starting the workers takes each time; None where it was not timed.
-
-    The smaller of what opening the loader took and of what passes between epochs until
-    the first batch, where both are known: the first also holds what comes only once.
-    """
-    timed = (loader.worker_start_s, pause.restart_s if pause else None)
-    return min((seconds for seconds in timed if seconds is not None), default=None)
 
 
 def _built_each_epoch(loader: Loader, pause: BetweenEpochs | None) -> bool:
@@ -149,15 +133,9 @@ class TorchPersistentWorkers(Fix):
             advice="Give the loader `persistent_workers=True`.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
             "persistent_workers=True)",
-            data={"epoch": starts.epoch, **seen_in_run(evidence)},
+            data=seen_in_run(evidence),
+            slices=starts.epoch,
         )
-
-
-FOR_EPOCHS = """\
-loader = DataLoader(dataset, ..., persistent_workers=True)  # once, before the epochs
-for epoch in range(epochs):
-    for batch in loader:
-        train_step(batch)"""
 
 
 class TorchLoaderRebuilt(Fix):
@@ -181,7 +159,7 @@ class TorchLoaderRebuilt(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a place where a loader is built for each epoch, and what its starts take."""
         loader, loop, pause = evidence.torch.loader, evidence.loop.where, evidence.between_epochs
-        started = loader.workers or _restart_s(loader, pause)
+        started = loader.workers or (pause and pause.restart_s)
         if not _built_each_epoch(loader, pause) or not started:
             return None
         starts = _starts(evidence)
@@ -196,12 +174,11 @@ class TorchLoaderRebuilt(Fix):
             where=places(loader),
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
             "workers.",
-            snippet=FOR_EPOCHS,
             data={
-                "epoch": starts.epoch,
                 "workers": loader.workers,
                 "loop": None if loop is None else asdict(loop),
             },
+            slices=starts.epoch,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -287,23 +264,23 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if call not in built or not all(isinstance(part, PLAIN) for part in parts):
         raise CannotRewrite("what it is assigned to is not the loader itself, by a plain name")
     names = {part.id for part in parts if isinstance(part, ast.Name)}
-    others = [each for each in loop.body if each is not statement]
+    others = [node for node in loop.body if node is not statement]
     if names & stored(others):
         raise CannotRewrite("its name is given to something else in the loop")
     done = list(effects(module, loop.body))
     changed = changed_names(module, [loop]) | _used_in(loop)
-    for each in done:
-        if each.kind in ("sets", "fills"):
-            node = each.node
+    for effect in done:
+        if effect.kind in ("sets", "fills"):
+            node = effect.node
             changed |= set(map(_whole, filled(node) if isinstance(node, ast.Call) else [node]))
     if changing := changed & {ast.unparse(part) for node in built for part in ast.walk(node)}:
         raise CannotRewrite(f"{min(changing)} changes in the loop, so the loader may as well")
     data = argument(call, "dataset", 0)
-    for each in done:
-        doubt = each.kind in ("unknown", "draws") and each.node is not call and not each.within
-        handed = {value.id for value in each.given if isinstance(value, ast.Name)}
-        if doubt and data is not None and handed & names_in(data):
-            raise CannotRewrite(f"{each.text} is given the data, and may change them")
+    for effect in done:
+        doubt = effect.kind in ("unknown", "draws") and not effect.within
+        handed = {value.id for value in effect.given if isinstance(value, ast.Name)}
+        if doubt and effect.node is not call and data is not None and handed & names_in(data):
+            raise CannotRewrite(f"{effect.text} is given the data, and may change them")
     if isinstance(argument(call, "generator"), ast.Call):
         raise CannotRewrite("each turn draws with a generator of its own")
     own = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -342,16 +319,6 @@ def _with_workers_kept(text: str, finding: Finding) -> str:
     return next(iter(alone.sources().values()), text).rstrip("\n")
 
 
-ENDLESS = """\
-def endless(loader):
-    while True:
-        yield from loader
-
-batches = endless(loader)  # once, before the loop
-for step in range(steps):
-    batch = next(batches)"""
-
-
 class InputReopened(Fix):
     """Open the input once, and take one batch after another from it.
 
@@ -387,7 +354,6 @@ class InputReopened(Fix):
                 "a step with its batch at hand", lambda: times.real - times.resident, of="all"
             ),
             where=(where,),
-            snippet=ENDLESS,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -1,12 +1,13 @@
-"""The GPUs that a run computes on: their clocks, links, memory errors, and who else has them."""
+"""The GPUs of a run: whether the framework uses them, their clocks, and who else has them."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import percent
 from trainperf.model import Evidence, Gpu
@@ -99,7 +100,7 @@ class GpuThrottled(Fix):
                 slowed.append((clock / highest, gpu, shares))
         if not slowed:
             return None
-        speed, gpu, shares = min(slowed, key=lambda each: each[0])
+        speed, gpu, shares = min(slowed, key=lambda card: card[0])
         reason = max(shares, key=lambda name: (shares[name], name))
         reasons = ", ".join(f"{name} ({percent(shares[name])})" for name in sorted(shares))
         highest, set_to = gpu.max_sm_clock_mhz or 0, gpu.application_clock_mhz
@@ -160,3 +161,87 @@ class GpuShared(Fix):
             "--query-compute-apps=pid,process_name,used_memory --format=csv\n"
             "# another GPU, if there is one\nexport CUDA_VISIBLE_DEVICES=1",
         )
+
+
+class GpuBuild(Fix):
+    """Install the build of the framework that fits the driver and the GPU, and let it start.
+
+    Why slow: A build without CUDA, or one for a newer CUDA than the driver supports, computes on
+    the CPU while the GPU stands idle; so does one whose CUDA does not start, or from which the GPU
+    is hidden.
+    Changes: Another build of the same release, or a newer driver. Rounding differs from the CPU.
+    When not: Where the CPU is used on purpose, as the model is small or the GPU is another job's.
+    """
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a build that leaves the GPU idle."""
+        framework, gpus = evidence.framework, evidence.machine.gpus
+        torch = framework.name == "torch"
+        idle = gpus and evidence.device.kind != "GPU"
+        found = (_why_torch if torch else _why_tensorflow)(evidence) if idle else None
+        if found is None:
+            return None
+        name, (why, advice) = "PyTorch" if torch else "TensorFlow", found
+        return Cause(
+            title=f"{name} computes on the CPU although a GPU is there",
+            text=f"The driver sees {gpus[0].name}. {why}",
+            saves=Unpriced("not measured: no step ran on the GPU"),
+            advice=advice,
+            snippet='python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"'
+            "\nnvidia-smi"
+            if torch
+            else 'pip install "tensorflow[and-cuda]"\nnvidia-smi',
+        )
+
+
+def _why_torch(evidence: Evidence) -> tuple[str, str] | None:
+    """Why PyTorch does not use the GPU, and what to do; None where that is not known."""
+    framework, driver_cuda = evidence.framework, evidence.machine.driver_cuda
+    # A driver runs programs of its own CUDA major version and of older ones ("CUDA
+    # Compatibility" in NVIDIA's documentation).
+    build = evidence.facts.get("gpu_build")
+    cuda = build.get("cuda") if isinstance(build, dict) else None
+    needs, offers = version(cuda), version(driver_cuda)
+    if framework.built_with_cuda is False:
+        return (
+            f"PyTorch {framework.version} was built without CUDA.",
+            "Install the build of PyTorch with CUDA, in place of this one.",
+        )
+    if needs and offers and needs[0] > offers[0]:
+        return (
+            f"This PyTorch is built for CUDA {cuda}; the driver supports {driver_cuda} at most.",
+            "Update the NVIDIA driver, or install a PyTorch built for an older CUDA.",
+        )
+    if failure := evidence.facts.get("cuda_failed"):
+        return (
+            f"CUDA did not start: {str(failure).rstrip('.')}.",
+            "Repair the driver, with `trainperf doctor` at hand: no script can use the GPU so.",
+        )
+    return None
+
+
+def _why_tensorflow(evidence: Evidence) -> tuple[str, str] | None:
+    """The same of TensorFlow, which says it only in its log."""
+    framework, hidden = evidence.framework, evidence.facts.get("cuda_visible_devices")
+    if framework.built_with_cuda is None:
+        return None
+    if not framework.built_with_cuda:
+        return (
+            "This TensorFlow was built without CUDA.",
+            "Install the build with CUDA, in place of tensorflow-cpu.",
+        )
+    if isinstance(hidden, str) and hidden.strip() in ("", "-1"):
+        return (
+            f'CUDA_VISIBLE_DEVICES is "{hidden}", which hides every GPU.',
+            "Unset CUDA_VISIBLE_DEVICES, unless the GPU is meant for another job.",
+        )
+    return (
+        "Its CUDA libraries are missing, or the script hides the GPU (set_visible_devices).",
+        "Install the CUDA libraries of this TensorFlow, and look at what trainperf doctor says.",
+    )
+
+
+def version(text: str | None) -> tuple[int, int] | None:
+    """Return the first two numbers of a version ("12.4" → 12, 4), None without any."""
+    numbers = re.findall(r"\d+", text or "")
+    return (int(numbers[0]), int([*numbers, "0"][1])) if numbers else None

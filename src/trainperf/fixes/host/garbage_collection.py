@@ -5,24 +5,23 @@ from __future__ import annotations
 import ast
 import math
 import textwrap
-from typing import Any
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import written_slice
+from trainperf.fixes.common.step import waits_for_input
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import Collections, Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.model import (
+    Collections,
+    Epoch,
+    Equivalence,
+    Evidence,
+    Finding,
+    Site,
+    Slices,
+    is_taken,
+)
 from trainperf.rewrite import Script
 from trainperf.source.statements import Function
-
-SNIPPET = """\
-import gc
-
-gc.collect()
-gc.freeze()  # right before the loop: what is there by now is not gone through again
-for epoch in range(epochs):
-    ..."""
 
 BY_PYTHON = 10_000
 """More objects than Python sets aside by itself when it starts: 3.12 some hundreds."""
@@ -66,9 +65,9 @@ class GarbageCollection(Fix):
             where=() if where is None else (where,),
             advice="Set aside what was loaded before the loop begins."
             + (BY_HAND if seen.full >= EACH else ""),
-            snippet=SNIPPET,
-            category="input" if _waits(evidence) else None,
-            data=_slice(seen, evidence),
+            snippet="gc.collect()\ngc.freeze()  # right before the loop",
+            category="input" if waits_for_input(evidence) else None,
+            slices=_slice(seen, evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -85,18 +84,10 @@ class GarbageCollection(Fix):
         script.insert_before(head, lines)
 
 
-def _slice(seen: Collections, evidence: Evidence) -> dict[str, Any]:
+def _slice(seen: Collections, evidence: Evidence) -> Slices:
     """What a slice of a trial must hold for a collection of all objects to come in it."""
     if not 0 < seen.full < 1 or not is_taken(evidence.times.real_):
-        return {}
+        return "steps"
     steps = math.ceil(1 / seen.full)
     seconds = steps * evidence.times.real
-    return {} if seconds > LONGEST_SLICE_S else written_slice(steps, seconds)
-
-
-def _waits(evidence: Evidence) -> bool:
-    """Whether steps wait for their input, whose making the collections hold up then."""
-    try:
-        return evidence.input_bound
-    except NotMeasured:
-        return False
+    return "steps" if seconds > LONGEST_SLICE_S else Epoch(steps, seconds, written=True)

@@ -18,43 +18,6 @@ WHOLE = 0.90
 limit and not the container that it runs in."""
 
 
-def here(evidence: Evidence) -> tuple[Instance, InstanceType]:
-    """Return the instance and its type; raises `NotMeasured` where no advice can be given.
-
-    The type must be known and have GPUs, and one process must train on all of them: what one of
-    several processes uses is not the whole demand.
-    """
-    instance = evidence.machine.instance
-    if instance is None or instance.type is None or not instance.type.gpus:
-        raise NotMeasured("it is not known to run on an AWS instance with GPUs")
-    job = evidence.parallel_
-    if (job is not None and job.expected > 1) or instance.hosts > 1:
-        raise NotMeasured("several processes train, of which one was sampled")
-    used = 1 if job is None else job.replicas
-    if evidence.device.kind != "GPU" or used < instance.type.gpus:
-        raise NotMeasured("the script does not train on all GPUs of the instance")
-    return instance, instance.type
-
-
-def price(instance: Instance, name: str) -> str:
-    """Say what type `name` costs against this one; where prices are not known, say that."""
-    ratio = instance.price_ratio(name)
-    if ratio is None:
-        return "at a price to be looked up"
-    return f"for {times(ratio)} the price (on demand, {instance.region})"
-
-
-def change(instance: Instance, name: str) -> str:
-    """Return how to move to type `name`, to paste."""
-    if instance.service == "sagemaker":
-        return f'instance_type = "{name}"  # of the training job'
-    return (
-        "# while the instance is stopped\n"
-        "aws ec2 modify-instance-attribute --instance-id INSTANCE"
-        f" --instance-type Value={name}"
-    )
-
-
 BUSY = 0.85
 """Share of the cores that the script must keep busy, with and without the model, for more
 of them to be what it lacks. Below, the input is not parallel enough, or waits itself."""
@@ -83,7 +46,14 @@ class InstanceCores(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find an input that keeps every core busy while the GPU waits for it."""
-        instance, own = here(evidence)
+        instance, job = evidence.machine.instance, evidence.parallel_
+        own = None if instance is None else instance.type
+        if instance is None or own is None or not own.gpus or evidence.device.kind != "GPU":
+            return None
+        # what one of several processes uses is not the whole demand
+        several = (job is not None and job.expected > 1) or instance.hosts > 1
+        if several or (1 if job is None else job.replicas) < own.gpus:
+            return None
         cores, real, resident = evidence.machine.cores, evidence.times.real, evidence.times.resident
         # in the real phase buffers are in their steady state
         busy, alone = _busy(evidence, "real"), _busy(evidence, "input")
@@ -97,7 +67,10 @@ class InstanceCores(Fix):
         needed = work_s / resident
         best = next((kind for kind in kinds if kind.vcpus >= needed), kinds[-1])
         gives = min(real / max(resident, work_s / best.vcpus), best.vcpus / cores)
-        costs = price(instance, best.name)
+        ratio = instance.price_ratio(best.name)
+        costs = "at a price to be looked up"
+        if ratio is not None:
+            costs = f"for {times(ratio)} the price (on demand, {instance.region})"
         return Cause(
             title=f"{instance.name} has {own.vcpus} vCPUs; keeping the {own.gpu} busy takes "
             f"{needed:.0f}",
@@ -113,7 +86,10 @@ class InstanceCores(Fix):
             ),
             advice="First make the input cheaper (cache, decode once, smaller images). Then take "
             f"{best.name}, {costs}.",
-            snippet=change(instance, best.name),
+            snippet=f'instance_type = "{best.name}"  # of the training job'
+            if instance.service == "sagemaker"
+            else "# while the instance is stopped\naws ec2 modify-instance-attribute "
+            f"--instance-id INSTANCE --instance-type Value={best.name}",
         )
 
 
@@ -167,8 +143,7 @@ def _read(name: str, row: dict[str, Any], prefix: str = "") -> InstanceType:
     headline figure (see the note in the file).
     """
     gpus = row["gpus"]
-    most = row["net_gbps"]
-    lasts = row["net_base_gbps"] if row["net_burst"] else most
+    lasts = row["net_base_gbps"] if row["net_burst"] else row["net_gbps"]
     model = gpus[0]["model"] if gpus else ""
     return InstanceType(
         name=prefix + name,
@@ -178,13 +153,8 @@ def _read(name: str, row: dict[str, Any], prefix: str = "") -> InstanceType:
         gpu=f"a part of an {model}" if gpus and not gpus[0]["count"] else model,
         gpu_memory=gpus[0]["mem_mib"] * MIB if gpus else None,
         network_bytes_s=None if lasts is None else lasts * GIGABIT,
-        network_burst_bytes_s=None if most is None else most * GIGABIT,
         ebs_bytes_s=row["ebs_base_MBps"] * MB,
-        ebs_burst_bytes_s=row["ebs_max_MBps"] * MB,
-        ebs_iops=row["ebs_base_iops"],
         nvme_bytes=row["nvme_gb"] * GB,
-        efa=row["efa"],
-        source=f"AWS describe-instance-types, as recorded in {row['src'].replace('-', ' ')}",
     )
 
 

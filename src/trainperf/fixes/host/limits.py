@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
-from trainperf.fixes.common.step import gpu_may_be_full
+from trainperf.fixes.common.step import gpu_may_be_full, threads_variable
 from trainperf.fixes.common.words import GIB, percent
 from trainperf.model import ContainerUse, Evidence
 
@@ -14,8 +14,6 @@ GPU_FULL = 0.90
 
 OFTEN = 0.05
 """Share of the quota's periods in which it must have been used up to matter; our choice."""
-
-THREADS = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
 
 
 class CpuQuota(Fix):
@@ -44,7 +42,6 @@ class CpuQuota(Fix):
             return None
         whole = max(1, int(quota))
         trained = " while it trained" if _while_training(evidence) is not None else ""
-        variable = THREADS.get(evidence.framework.name, "OMP_NUM_THREADS")
         return Cause(
             title=f"The container's CPU quota of {quota:g} core{'' if quota == 1 else 's'} stops "
             "the script",
@@ -59,7 +56,7 @@ class CpuQuota(Fix):
             advice=f"Start the container with more CPUs, or set threads and loader workers to "
             f"{whole}.",
             snippet=f"# as many cores as the work needs\ndocker run --cpus={visible} ...\n"
-            f"# or threads for the cores that there are\nexport {variable}={whole}",
+            f"# or threads for the cores there are\nexport {threads_variable(evidence)}={whole}",
         )
 
 
@@ -108,8 +105,6 @@ class MemoryPressure(Fix):
             title="Memory runs short",
             text=" ".join(signs),
             saves=waiting_for_memory(evidence, use),
-            advice="Hold less in memory: fewer loader workers, a smaller shuffle buffer or cache. "
-            "Or give it more.",
             snippet=f"docker run --memory={more}g ...",
         )
 

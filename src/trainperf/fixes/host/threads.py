@@ -7,18 +7,14 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.common.step import step_seconds, threads_variable
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, if_measured, ms
+from trainperf.fixes.common.words import at, if_measured, ms, recorded_site
 from trainperf.fixes.dataloader._loader import ranks
 from trainperf.fixes.host.limits import OFTEN, throttled_share
 from trainperf.fixes.rows import Callee, SetArgument, SetVariable
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Site, is_taken
-
-OMP, INTRA_OP = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
-VARIABLE = {"torch": OMP, "tensorflow": INTRA_OP}
-"""The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
 
 LEAST_CORES = 4
 """Cores from which one thread leaves cores idle: of fewer, the data's making takes the rest."""
@@ -31,8 +27,9 @@ class OmpThreads(Fix):
     """Compute with a thread for each core that the process may use.
 
     Why slow: On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which
-    launchers and images set, leaves all cores but one idle. A pool sized by the cores of the
-    machine, where a quota allows few, has its threads wait for each other.
+    launchers and images set, leaves all cores but one idle, as `TF_NUM_INTRAOP_THREADS=1` does in
+    TensorFlow. A pool sized by the cores of the machine, where a quota allows few, has its threads
+    wait for each other.
     Changes: A variable of the environment. Sums are added up in another order: losses may differ
     by rounding.
     When not: Where loader workers or other trainings need the cores.
@@ -41,7 +38,7 @@ class OmpThreads(Fix):
     edit = SetVariable({"{variable}": "{threads}"})
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find a pool of one thread, or of more than cores, in a single process."""
+        """Find a pool made too small by a variable, or of more than cores, in a single process."""
         threads, by_variable = _threads(evidence)
         if evidence.device.kind != "CPU" or ranks(evidence) > 1 or threads is None:
             return None
@@ -49,11 +46,11 @@ class OmpThreads(Fix):
             return None  # `torch_set_threads` tells of it: no variable counts then
         have = evidence.machine.cores  # of a quota not always whole
         cores = max(1, math.floor(have))
-        few = threads == 1 and by_variable and have >= 2
+        few = by_variable and threads < cores
         if not few and threads <= max(1.0, have):
             return None
         may = "1 core" if have == 1 else f"{have:g} cores"
-        variable = VARIABLE.get(evidence.framework.name, OMP)
+        variable = threads_variable(evidence)
         alone = is_taken(evidence.times.resident_)  # a step that may wait is not all operations
         saves = Saving(
             f"operations spread over {cores} threads without loss",
@@ -68,14 +65,16 @@ class OmpThreads(Fix):
             )
         seen = f" (the container's quota; {evidence.machine.affinity_cores} can be seen)"
         return Cause(
-            title=f"Operations run on one of {cores} cores"
+            title=f"Operations run on {threads} of {cores} cores"
             if few
             else f"{threads} threads share {may}",
             text=f"Operations have {threads} thread{'s' if threads > 1 else ''}, and the process "
             f"may use {may}{seen if _by_quota(evidence) else ''}."
             + if_measured(lambda: f" A step takes {ms(evidence.times.real)}."),
             saves=saves,
-            sure=alone and cores >= LEAST_CORES if few else threads >= max(2, FAR_ABOVE * have),
+            sure=alone and (cores >= LEAST_CORES or evidence.framework.name == "tensorflow")
+            if few
+            else threads >= max(2, FAR_ABOVE * have),
             advice=f"Set {variable} to {cores}.",
             snippet=f"export {variable}={cores}",
             data={"variable": variable, "threads": cores},
@@ -129,10 +128,7 @@ class TorchSetThreads(Fix):
 
 def _set_at(evidence: Evidence) -> Site | None:
     """Where the script set PyTorch's threads itself."""
-    where = None if evidence.torch_ is None else evidence.torch_.flags.get("threads_where")
-    if not isinstance(where, dict):
-        return None
-    return Site(**{part: value for part, value in where.items() if value is not None})
+    return recorded_site(evidence.torch_ and evidence.torch_.flags.get("threads_where"))
 
 
 def _threads(evidence: Evidence) -> tuple[int | None, bool]:
@@ -143,15 +139,10 @@ def _threads(evidence: Evidence) -> tuple[int | None, bool]:
         return (int(threads) if threads else None), given is not None and given == threads
     if evidence.framework.name != "tensorflow" or "intra_op_threads" not in evidence.facts:
         return None, False
-    # One thread, and other numbers below the cores, are tf_intra_op_threads' matter; without a
-    # number TensorFlow counts the mask, not the quota.
-    return _intra_op(evidence) or evidence.machine.affinity_cores, False
-
-
-def _intra_op(evidence: Evidence) -> int:
-    """The threads that TensorFlow was given for an operation, 0 where it chooses."""
-    given = evidence.facts.get("intra_op_threads")
-    return int(given) if isinstance(given, str) and given.strip().isdigit() else 0
+    given = evidence.facts["intra_op_threads"]
+    threads = int(given) if isinstance(given, str) and given.strip().isdigit() else 0
+    # without a number TensorFlow counts the mask, not the quota
+    return threads or evidence.machine.affinity_cores, threads > 0
 
 
 def _lost_in_turns(evidence: Evidence, used: float) -> float:
@@ -189,35 +180,3 @@ def _by_quota(evidence: Evidence) -> bool:
     """Whether a quota makes the cores so few."""
     box = evidence.machine
     return box.quota_cores is not None and box.quota_cores < box.affinity_cores
-
-
-class TfIntraOpThreads(Fix):
-    """Let TensorFlow's operations use all cores.
-
-    Why slow: On the CPU TensorFlow spreads a large operation over the threads of one pool. With
-    `TF_NUM_INTRAOP_THREADS` below the cores, some stand idle while a step computes.
-    Changes: A variable of the environment. Sums are added up in another order: losses may differ
-    by rounding.
-    When not: When the limit is there on purpose, as several trainings share the machine.
-    """
-
-    framework = "tensorflow"
-    edit = SetVariable({INTRA_OP: "{cores}"})
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a pool of fewer threads than cores, set by the environment."""
-        threads, cores = _intra_op(evidence), int(evidence.machine.cores) // ranks(evidence)
-        if evidence.device.kind != "CPU" or not 0 < threads < cores:
-            return None
-        computes = if_measured(lambda: f"; a step takes {ms(step_seconds(evidence))} for them")
-        return Cause(
-            title=f"{INTRA_OP}={threads} leaves cores idle",
-            text=f"TensorFlow's operations may use {threads} of {cores} cores{computes}.",
-            saves=Saving(
-                f"operations spread over {cores} threads without loss",
-                lambda: step_seconds(evidence) * (1 - threads / cores),
-            ),
-            sure=is_taken(evidence.times.resident_),
-            snippet=f"export {INTRA_OP}={cores}",
-            data={"cores": cores},
-        )

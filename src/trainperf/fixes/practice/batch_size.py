@@ -10,13 +10,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import (
-    bound_if_saved,
-    gpu_busy,
-    no_faster,
-    probed_s,
-    step_seconds,
-)
+from trainperf.fixes.common.step import bound_if_saved, gpu_busy, no_faster, probed_s, step_seconds
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import percent, times, worth
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, is_taken

@@ -88,11 +88,8 @@ class EvaluationBetween(Fix):
             advice="Evaluate less often, on fewer batches, or on larger ones: without gradients "
             "more of them fit into memory.",
             rewritable=None if turn.turn in ("epoch", "evaluation") else False,
-            data={
-                "seconds": seconds,
-                "turn_s": turn.seconds,
-                "outside": turn.turn != "evaluation",
-            },
+            data={"seconds": seconds, "turn_s": turn.seconds},
+            slices="steps" if turn.turn == "evaluation" else "none",
         )
 
     def write(self, script: Script, finding: Finding) -> None:
@@ -140,7 +137,8 @@ def _validation(evidence: Evidence, pause: BetweenEpochs) -> Cause | None:
         advice="Validate every few epochs, or on fewer steps.",
         snippet=f"model.fit(..., validation_freq={every})",
         rewritable=False if others else None,
-        data={"validation_freq": every, "outside": True},
+        data={"validation_freq": every},
+        slices="none",
     )
 
 
@@ -178,7 +176,7 @@ def evaluate_seldom(script: Script, site: Site) -> None:
         nodes = (node for node in ast.walk(script.module(site.file)) if node not in own)
         calls = [n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) == name]
         if len(calls) > 1:  # one at the end of the training has no interval
-            calls = [one for one in calls if _interval(script, script.site_of(site, one))]
+            calls = [call for call in calls if _interval(script, script.site_of(site, call))]
         if len(calls) != 1:
             raise CannotRewrite(f"{name}() is called at {len(calls)} places of the file")
         _check_looks_only(within[-1].body)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import gpu_may_be_full
+from trainperf.fixes.common.step import gpu_may_be_full, waits_for_input
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Equivalence, Evidence, FunctionLines, Line, OwnCode
 from trainperf.model.lines import MANY
@@ -63,7 +62,7 @@ class OwnFunction(Fix):
         """Find the function whose lines take most of a step beside operators' own work."""
         if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, BUSY):
             return None
-        lines, waits = evidence.lines, _input_bound(evidence)
+        lines, waits = evidence.lines, waits_for_input(evidence)
         functions = lines.functions(evidence.loop.where)
         if not functions or (waits and evidence.loop.kind != "call"):
             return None  # the fixes of the input tell of it
@@ -102,19 +101,12 @@ class OwnFunction(Fix):
         )
 
 
-def _input_bound(evidence: Evidence) -> bool:
-    """Whether the times show it; then the fixes of the input tell what it passes in."""
-    try:
-        return evidence.input_bound
-    except NotMeasured:
-        return False
-
-
 def _saving(evidence: Evidence) -> set[tuple[str, int]]:
     """Where checkpoints were seen to be written."""
     turn = evidence.outside_
     spent = turn.spent if isinstance(turn, Outside) else ()
-    return {(one.where.file, one.where.line) for one in spent if one.what == "saving" and one.where}
+    places = [part.where for part in spent if part.what == "saving"]
+    return {(place.file, place.line) for place in places if place is not None}
 
 
 def _loop(line: Line, evidence: Evidence) -> str:

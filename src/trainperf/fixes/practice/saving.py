@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.practice.evaluation_between import SELDOM, evaluate_seldom
-from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
+from trainperf.model import Epoch, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.module import Module
 from trainperf.source.statements import Function, last_name
@@ -27,19 +25,6 @@ MOVES = ("os.replace", "os.rename", ".rename(", "shutil.", "symlink", ".replace(
 OPEN = ("open", "BytesIO", "NamedTemporaryFile", "TemporaryFile")
 """What makes a file, or a buffer, that is closed or read after what is saved to it."""
 
-SHARDS = "torch.distributed.checkpoint"
-
-SNIPPET = """\
-import copy
-from concurrent.futures import Future, ThreadPoolExecutor
-
-
-def save_beside(state, path, writer=ThreadPoolExecutor(1), pending=[]):
-    if pending:
-        pending.pop().result()  # one at a time; raises what went wrong with the last one
-    pending.append(writer.submit(torch.save, copy.deepcopy(state), path))
-    pending[0].add_done_callback(Future.result)  # tells of a failure of the very last"""
-
 
 class TorchSaveBeside(Fix):
     """Write checkpoints less often, or in a thread beside the training.
@@ -47,13 +32,11 @@ class TorchSaveBeside(Fix):
     Why slow: `torch.save`, or `torch.distributed.checkpoint.save`, packs and writes all weights
     and moments while the training waits.
     Changes: Both ways are tried. Every fifth checkpoint is written; or the state is copied in
-    memory, and a thread writes the copy (of shards, `async_save` does so): a file is whole a
+    memory, and a thread writes the copy (of shards, by hand, `async_save`): a file is whole a
     moment later, and a crash may lose the last one. The training is the same.
     When not:
     - Where memory has no room for another copy of the state.
     - Where the file is read or copied right after.
-    - `async_save` of several ranks needs a backend for the CPU:
-      `init_process_group("cpu:gloo,…")`.
     """
 
     equivalence = Equivalence.SEMANTICS
@@ -85,13 +68,11 @@ class TorchSaveBeside(Fix):
             ),
             where=where,
             sure=seconds >= LEAST_SHARE * turn.seconds,
-            advice="Save less often, or write a copy in a thread beside the training.",
-            snippet=SNIPPET,
-            data={
-                **_slice(turn),
-                "way": "seldom",
-                "variants": [{"way": "seldom"}, {"way": "beside"}],
-            },
+            data={"way": "seldom", "variants": [{"way": "seldom"}, {"way": "beside"}]},
+            # turns as written, so many that an edited one saves
+            slices="none"
+            if turn.turn == "epoch"
+            else Epoch(SELDOM * turn.steps, SELDOM * turn.seconds, written=True),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -101,40 +82,33 @@ class TorchSaveBeside(Fix):
             way(script, site)
 
 
-def _slice(turn: Outside) -> dict[str, Any]:
-    """What a slice of a trial holds: turns as written, so many that an edited one saves."""
-    if turn.turn == "epoch":
-        return {"outside": True}
-    return written_slice(SELDOM * turn.steps, SELDOM * turn.seconds)
-
-
 def _write_beside(script: Script, site: Site) -> None:
     source = script.source(site.file)
     call, (statement, block), module = source.call(site), source.statement(site), source.module
     alone = isinstance(statement, ast.Expr) and statement.value is call
-    its = module.name(call.func)
-    if its == f"{SHARDS}.save" and alone:
-        _write_shards_beside(script, site, call)
-        return
-    if its != "torch.save" or len(call.args) != 2 or call.keywords or not alone:
+    if module.name(call.func) != "torch.save" or len(call.args) != 2 or call.keywords or not alone:
         raise CannotRewrite("it is not saved by `torch.save(state, path)` alone")
     if _opened(module, call.args[1]):
         raise CannotRewrite("the file is opened and closed around it")
-    following = block[block.index(statement) + 1 :][:1]
-    move = next((node for node in following if _moves(node, call.args[1])), None)
+    move = None  # what puts the file that was saved in its place
+    match block[block.index(statement) + 1 :][:1]:
+        case [ast.Expr(value=ast.Call(args=[given, _]) as following)]:
+            puts = last_name(following.func) in ("replace", "rename")
+            if puts and ast.unparse(given) == ast.unparse(call.args[1]):
+                move = following
     _check_unread(module, call, source.text, "" if move is None else ast.unparse(move))
     nodes = (call.func, *call.args)
     save, state, path = (script.expression(script.site_of(site, node)) for node in nodes)
     beside = script.free_name(site.file, "save_beside", "save_in_thread")
     copy = script.module_name(site.file, "copy", site)
     futures = script.module_name(site.file, "concurrent.futures", site)
-    lines, given, taken = [f"        {save}(state, path)"], [state, path], "state, path"
-    if isinstance(move, ast.Expr) and isinstance(move.value, ast.Call):
-        lines.append(f"        {ast.unparse(move.value.func)}(path, final)")
-        given.append(script.expression(script.site_of(site, move.value.args[1])))
+    lines, handed, taken = [f"        {save}(state, path)"], [state, path], "state, path"
+    if move is not None:
+        lines.append(f"        {ast.unparse(move.func)}(path, final)")
+        handed.append(script.expression(script.site_of(site, move.args[1])))
         taken += ", final"
-        script.remove_statement(script.site_of(site, move.value))
-    script.replace_call(site, f"{beside}({', '.join(given)})")
+        script.remove_statement(script.site_of(site, move))
+    script.replace_call(site, f"{beside}({', '.join(handed)})")
     head = f"def {beside}({taken}, writer={futures}.ThreadPoolExecutor(1), pending=[]):"
     body = f"""
     def write(state):
@@ -148,24 +122,6 @@ def _write_beside(script: Script, site: Site) -> None:
     script.insert_function(site.file, f"{head}{body}")
 
 
-def _write_shards_beside(script: Script, site: Site, call: ast.Call) -> None:
-    source = script.source(site.file)
-    _check_unread(source.module, call, source.text)
-    beside = script.free_name(site.file, "save_beside", "save_in_thread")
-    checkpoint = script.module_name(site.file, SHARDS, site)
-    futures = script.module_name(site.file, "concurrent.futures", site)
-    script.replace_call(script.site_of(site, call.func), beside)
-    script.insert_function(
-        site.file,
-        f"""def {beside}(*state, pending=[], **where):
-    if pending:
-        pending.pop().result()  # one at a time
-    pending.append({checkpoint}.async_save(*state, **where))
-    pending[0].add_done_callback({futures}.Future.result)  # tells of a failure
-""",
-    )
-
-
 def _check_unread(module: Module, call: ast.Call, text: str, moved: str = "") -> None:
     """Refuse where what `call` saves is read, or moved but by `moved`, maybe before it is whole."""
     if word := next((word for word in MOVES if text.count(word) > moved.count(word)), ""):
@@ -176,8 +132,8 @@ def _check_unread(module: Module, call: ast.Call, text: str, moved: str = "") ->
 
 def _opened(module: Module, path: ast.expr) -> bool:
     """Whether what is saved to is no path but a file, or a buffer, as far as its name tells."""
-    made = [path, *(each.value for each in module.bindings(path) or ())]
-    return any(isinstance(each, ast.Call) and last_name(each.func) in OPEN for each in made)
+    made = [path, *(binding.value for binding in module.bindings(path) or ())]
+    return any(isinstance(value, ast.Call) and last_name(value.func) in OPEN for value in made)
 
 
 def _loaded_after(module: Module, call: ast.Call) -> bool:
@@ -186,7 +142,7 @@ def _loaded_after(module: Module, call: ast.Call) -> bool:
     What stands in a loop with what saves comes after it in the next turn.
     """
     saves = _with_callers(module, [call])
-    loads = _with_callers(module, module.calls("torch.load", f"{SHARDS}.load")) - saves
+    loads = _with_callers(module, module.calls("torch.load")) - saves
     first = {
         module.function(node): min(loop.lineno for loop in (node, *module.loops(node)))
         for node in sorted(saves, key=lambda node: -node.lineno)
@@ -208,11 +164,3 @@ def _with_callers(module: Module, calls: Iterable[ast.Call]) -> set[ast.Call]:
         if more <= found:
             return found
         found |= more
-
-
-def _moves(node: ast.stmt, path: ast.expr) -> bool:
-    """Whether a statement puts the file that was saved in its place: `os.replace(path, final)`."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    if not isinstance(call, ast.Call) or last_name(call.func) not in ("replace", "rename"):
-        return False
-    return len(call.args) == 2 and ast.unparse(call.args[0]) == ast.unparse(path)

@@ -177,8 +177,8 @@ class TorchFloat64(Fix):
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Have the files of the model and of the loop speak of float32 in place of float64."""
         built, loop, call = finding.where
-        for each in (script.copy(), script):  # what cannot all be done is not begun
-            to_float32(each, built, loop, call, finding.data["batch"])
+        for target in (script.copy(), script):  # what cannot all be done is not begun
+            to_float32(target, built, loop, call, finding.data["batch"])
 
 
 def _converted(evidence: Evidence, model: TorchModel) -> str:
@@ -252,9 +252,9 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
             if node is training or (place and _given_place(node, calls) == place):
                 _convert_in(script, loop, node)
                 converted.append(node)
-    for each in calls:
-        if not any(node in converted for node in module.around(each)):
-            script.wrap_argument(script.site_of(loop, each), 0, "{}.float()")
+    for given in calls:
+        if not any(node in converted for node in module.around(given)):
+            script.wrap_argument(script.site_of(loop, given), 0, "{}.float()")
 
 
 def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:

@@ -22,12 +22,12 @@ from trainperf.fixes.torch_step._source import model_target, outermost_loop
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     DENSE,
+    OfPass,
     count_of,
     kernel_seconds,
-    pass_decides,
     process_site,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Probe
+from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.rewrite import Script
 
 USES_TENSOR_CORES = ("Dense", "Conv", "LSTM", "GRU", "RNN", "Attention")
@@ -101,7 +101,7 @@ class KerasMixedPrecision(Fix):
         script.insert_after_imports(file, f'{keras}.mixed_precision.set_global_policy("{policy}")')
 
 
-class TorchMatmulPrecision(Fix):
+class TorchMatmulPrecision(OfPass):
     """Multiply float32 matrices in TF32: `torch.set_float32_matmul_precision("high")`.
 
     Why slow: From Ampere on, tensor cores take float32 numbers with a shorter fraction (TF32),
@@ -121,10 +121,6 @@ class TorchMatmulPrecision(Fix):
         'torch.set_float32_matmul_precision("high")',
         unless=("set_float32_matmul_precision", "allow_tf32", "fp32_precision"),
     )
-
-    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
-        """Return whether what the pass gives is what the step gives."""
-        return pass_decides(evidence, made)
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find float32 matrix products on a GPU with TF32."""
@@ -162,7 +158,7 @@ IMAGES = ("Conv2d", "ConvTranspose2d")
 """Convolutions of images, for which the order of channels is a choice."""
 
 
-class TorchChannelsLast(Fix):
+class TorchChannelsLast(OfPass):
     """Keep images and convolution weights in memory with their channels last.
 
     Why slow: Tensors of images lie in memory as (batch, channels, height, width). The convolutions
@@ -180,10 +176,6 @@ class TorchChannelsLast(Fix):
     probed_by = "channels_last"
     equivalence = Equivalence.NUMERICS
     pays_with = ("torch_autocast",)  # kernels of half precision want this order, on CPUs as well
-
-    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
-        """Return whether what the pass gives is what the step gives."""
-        return pass_decides(evidence, made)
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a model that is called with images, and convolves them with channels first."""

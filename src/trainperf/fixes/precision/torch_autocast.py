@@ -6,7 +6,6 @@ import ast
 import re
 
 from trainperf.errors import CannotRewrite
-from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.step import gpu_busy
 from trainperf.fixes.common.words import probe_said, times
@@ -25,9 +24,9 @@ from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
     DENSE,
     RECURRENT,
+    OfPass,
     count_of,
     kernel_seconds,
-    pass_decides,
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
@@ -46,7 +45,7 @@ scaler.step(optimizer)
 scaler.update()"""
 
 
-class TorchAutocast(Fix):
+class TorchAutocast(OfPass):
     """Compute in 16 bits where it is safe, with `torch.autocast` around the forward.
 
     Why slow: Tensor cores of a GPU, and newer CPUs (AMX, AVX-512 BF16), multiply 16-bit numbers
@@ -67,7 +66,7 @@ class TorchAutocast(Fix):
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether it ran the pass in this precision: it never scales the loss."""
         same = made.detail["dtype"] == finding.data["dtype"] and not finding.data["scaler"]
-        return same and pass_decides(evidence, made)
+        return same and super().decided_by(made, finding, evidence)
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a float32 model that computes without mixed precision."""
@@ -117,13 +116,13 @@ class TorchAutocast(Fix):
         """Put forward and loss under autocast; with float16 scale the loss as well."""
         data, (forward, *others) = finding.data, finding.where
         backward = others[0] if others else None
-        for each in (script.copy(), script):  # what cannot all be done is not begun
-            if data["scaler"] and _switch_on(each, forward):
+        for target in (script.copy(), script):  # what cannot all be done is not begun
+            if data["scaler"] and _switch_on(target, forward):
                 continue
-            put_autocast(each, forward, backward, data["device"], data["dtype"])
+            put_autocast(target, forward, backward, data["device"], data["dtype"])
             if data["scaler"]:
                 clip = others[1] if data["clip"] else None
-                put_scaler(each, others[0], others[-1], clip, data["scaler"])
+                put_scaler(target, others[0], others[-1], clip, data["scaler"])
 
 
 def _peak(evidence: Evidence) -> tuple[float, str] | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from trainperf.errors import NotMeasured
 from trainperf.fixes.cause import Saving, Unpriced
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Evidence, Exchange, Missing, Site, is_taken, taken
+from trainperf.model import Evidence, Exchange, Missing, is_taken, taken
 from trainperf.model.words import size
 
 WORTH_CHANGING = 0.10
@@ -110,10 +108,3 @@ def step_without_exchange(evidence: Evidence) -> float:
     if len(local) > 1 and all(is_taken(step) for step in local):
         return max(taken(step).seconds for step in local)
     return max(evidence.times.real - exchange_seconds(evidence), 1e-9)
-
-
-def recorded_site(place: Any) -> Site | None:
-    """Return a place as a process records it; None if it recorded none."""
-    if not isinstance(place, dict) or not place.get("file"):
-        return None
-    return Site(**{name: value for name, value in place.items() if value is not None})

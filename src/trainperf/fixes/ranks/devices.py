@@ -8,12 +8,11 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import step_seconds
-from trainperf.fixes.common.words import at, if_measured, ms, percent, times, worth
+from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site, times, worth
 from trainperf.fixes.ranks._exchange import (
     exchange_said,
     exchange_seconds,
     price_without,
-    recorded_site,
     step_without_exchange,
 )
 from trainperf.model import Equivalence, Evidence, Parallel, is_taken

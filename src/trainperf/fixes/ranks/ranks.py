@@ -9,12 +9,12 @@ from collections import Counter
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.words import at, if_measured, ms, percent
+from trainperf.fixes.common.step import threads_variable
+from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
 from trainperf.fixes.ranks._exchange import (
     exchange,
     exchange_said,
     price_without,
-    recorded_site,
     step_without_exchange,
 )
 from trainperf.fixes.rows import SetVariable
@@ -130,9 +130,6 @@ def _ahead(parallel: Parallel, late: LateRank, real: float) -> float | None:
 
 # ------------------------------------------------------------------------------ threads
 
-VARIABLE = {"torch": "OMP_NUM_THREADS", "tensorflow": "TF_NUM_INTRAOP_THREADS"}
-"""The variable for the threads of an operation. TensorFlow's own builds do not use OpenMP."""
-
 
 class RanksThreads(Fix):
     """Give each rank as many threads as it has cores to itself.
@@ -162,7 +159,7 @@ class RanksThreads(Fix):
         if most == wanted or (most > wanted and not over):
             return None
         wasted = 1 - wanted / most if over else 1 - most / wanted
-        variable = VARIABLE.get(evidence.framework.name, "OMP_NUM_THREADS")
+        variable = threads_variable(evidence)
         each = f"{'' if min(threads) == most else 'up to '}{most} thread{'s' * (most > 1)} each"
         own = if_measured(
             lambda: f" The rank's own part of a step takes {ms(_computing(evidence))}."
@@ -181,7 +178,7 @@ class RanksThreads(Fix):
                 most=(lambda: _computing(evidence)) if over else None,  # as in `host/threads.py`
             ),
             advice=f"Set {variable} to the cores of each rank."
-            f"{overruled if variable == VARIABLE['torch'] else ''}",
+            f"{overruled if evidence.framework.name == 'torch' else ''}",
             snippet=f"export {variable}={wanted}",
             data={"variable": variable, "threads": wanted},
         )
@@ -222,23 +219,13 @@ HELD_BACK = {
     "NCCL_P2P_DISABLE": (ON, "GPUs of one host do not copy to each other directly", "0"),
     "NCCL_SHM_DISABLE": (ON, "ranks of one host do not exchange through shared memory", "0"),
     "NCCL_DEBUG": ("TRACE", "a line is written for every call", "WARN"),
-    "NCCL_P2P_LEVEL": ("LOC|0", "GPUs of one host never copy to each other directly", ""),
 }
 """Variables: the values that hold NCCL back, what these do, and what a trial sets, if anything."""
 
 BETWEEN_HOSTS = {
     "NCCL_IB_DISABLE": (ON, "hosts do not use InfiniBand or RoCE", "0"),
     "NCCL_NET": ("Socket", "hosts exchange through the kernel's sockets", ""),
-    "FI_PROVIDER": (
-        r"(tcp|sockets|udp)(;.*)?",
-        "libfabric goes through the kernel's sockets, not through EFA",
-        "",
-    ),
-    "NCCL_SOCKET_IFNAME": (
-        r"=?(lo|docker|veth|virbr)\w*(,(lo|docker|veth|virbr)\w*)*",
-        "this interface leads to no other host",
-        "",
-    ),
+    "FI_PROVIDER": ("tcp|sockets|udp", "libfabric uses the kernel's sockets, not EFA", ""),
 }
 """The same of what matters between hosts only."""
 

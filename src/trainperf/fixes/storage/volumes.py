@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
@@ -189,7 +191,10 @@ class StorageThroughput(Fix):
         rates = {
             reads: (reads.best_cold_bytes_s, reads.needed_bytes_s)
             for reads in evidence.reads
-            if reads.best_cold_bytes_s and reads.needed_bytes_s and not _by_file(reads)
+            if reads.best_cold_bytes_s
+            and reads.needed_bytes_s
+            # else opening them is what costs
+            and not (_many_opened(reads) and (reads.mean_bytes or math.inf) <= SMALL_FILE)
         }
         short = {reads: cold / needed for reads, (cold, needed) in rates.items()}
         reads = min(short, key=lambda reads: short[reads], default=None)
@@ -222,14 +227,6 @@ class StorageThroughput(Fix):
         )
 
 
-def _by_file(reads: Reads) -> bool:
-    """Whether each step opens many files so small that opening them is what costs."""
-    mean, opens = reads.mean_bytes, reads.opens_per_step
-    if mean is None or opens is None:
-        return False
-    return mean <= SMALL_FILE and opens >= LEAST_OPENS and reads.files >= LEAST_FILES
-
-
 def _limits(volume: Volume, cold: float) -> str:
     text = ""
     if volume.kind == "ebs" and LIKE_GP3[0] * GP3 <= cold <= LIKE_GP3[1] * GP3:
@@ -259,9 +256,6 @@ def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
 SMALL_REMOTE_FILE = 50e6
 """Mean bytes of a file below which SageMaker's advice is to pack files into shards, and not to
 use FastFile mode: of those that come over the network."""
-
-SHARD = "about 150 MB"
-"""The size of shards in SageMaker's advice on small files."""
 
 
 PACKED = """\
@@ -308,17 +302,19 @@ class StorageSmallFiles(Fix):
             saves=Saving(
                 "opening and reading the files of a step takes no time", waiting.most, of="input"
             ),
-            advice=f"Pack the files into shards of {SHARD} (TFRecord, tar) and read these from "
-            "end to end.",
             snippet=PACKED,
             waits=waiting.on(f"{opens} small files to be opened and read on {place(reads.volume)}"),
         )
 
 
+def _many_opened(reads: Reads) -> bool:
+    return (reads.opens_per_step or 0.0) >= LEAST_OPENS and reads.files >= LEAST_FILES
+
+
 def _opening(reads: Reads, evidence: Evidence) -> tuple[float, float] | None:
     """Seconds a step and a file take to open and read, by the probe; None if too little."""
     opens, mean, remote = reads.opens_per_step, reads.mean_bytes, reads.volume.kind in REMOTE
-    if opens is None or opens < LEAST_OPENS or reads.files < LEAST_FILES:
+    if opens is None or not _many_opened(reads):
         return None
     if mean is None or mean > (SMALL_REMOTE_FILE if remote else SMALL_FILE):
         return None

@@ -13,8 +13,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import REAL_SHARE, cores
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.tf_data._generators import yields
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import put_in, yields
 from trainperf.fixes.tf_data.generator import (
     AHEAD_OF,
     IN_PARALLEL,
@@ -86,7 +85,6 @@ class NumpyBatching(Fix):
             f"{beneath}{others}. The model waits for it.",
             saves=Saving("making batches fully overlapped with the step", ratio=ratio, of="all"),
             where=(called,) if called is not None and called.exact else (place,),
-            advice="Make batches ahead of the step: in a thread, or a `tf.data.Dataset`.",
             snippet=SNIPPET.format(maker=maker),
             data={} if width < 2 else {"variants": [{"calls": 1}, {"calls": width}]},
         )
@@ -215,7 +213,7 @@ def _check_unchanged(changed: Iterable[str]) -> None:
 def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -> Loop:
     """Take a loop's body apart: the first run of statements that only make things."""
     before = node.body[: node.body.index(statement)]
-    movable = [_only_makes(module, each) for each in before]
+    movable = [_only_makes(module, made) for made in before]
     given = [*step.args, *(keyword.value for keyword in step.keywords)]
     worked = [value for value in given if any(isinstance(part, WORK) for part in ast.walk(value))]
     hoisted = [value for value in worked if _only_makes(module, ast.Expr(value))]
@@ -230,7 +228,7 @@ def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -
         hoisted = []
     if True not in movable and not hoisted:
         raise CannotRewrite("nothing in the loop makes the batch ahead of its step")
-    leading = (part for each in before[:first] for part in ast.walk(each))
+    leading = (part for made in before[:first] for part in ast.walk(made))
     if any(isinstance(part, ast.Break | ast.Continue) for part in leading):
         # what it leaves out may not be there to be made, which a trial need not meet
         raise CannotRewrite("the loop may go on before it makes the batch")

@@ -14,20 +14,21 @@ from trainperf.fixes.common.pipeline import (
     label,
     opening,
     pays_later,
+    restarted_epoch,
     share,
     upper,
 )
 from trainperf.fixes.common.repeating import MADE_ANEW
 from trainperf.fixes.common.words import if_measured, ms, size
-from trainperf.fixes.tf_data._generators import (
+from trainperf.fixes.tf_data._source import (
     GIVEN,
     YIELDS,
     generator_at,
     goes_through_maker,
+    mapped,
     with_called,
 )
-from trainperf.fixes.tf_data._mapped import mapped
-from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
+from trainperf.model import DrawnFrom, Epoch, Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import reached
@@ -114,8 +115,8 @@ class TfCache(Fix):
             bound = max(1.0, evidence.bound_if_input_saves(saved))
             if epoch is None:
                 return bound
-            left = epoch["steps"] * evidence.times.real / bound + epoch["pause_s"]
-            return float(epoch["seconds"] / left)
+            left = epoch.steps * evidence.times.real / bound + epoch.pause_s
+            return epoch.seconds / left
 
         call = ".cache(filename)" if on_disk else ".cache()"
         call += "" if buffer is None else f".shuffle({buffer})"
@@ -126,7 +127,6 @@ class TfCache(Fix):
         data: dict[str, Any] = {} if buffer is None else {"buffer": buffer}
         data |= {"disk": True} if on_disk else {}
         data |= {} if place.split is None else {"split": place.split.line}
-        data |= {} if epoch is None else {"epoch": epoch}
         if generator is not None:
             made = generator.function
             data["generator"] = [made.file, made.line] if made is not None and made.line else []
@@ -145,6 +145,7 @@ class TfCache(Fix):
             sure=generator is None and pays_later(evidence, later),
             equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
             data=data,
+            slices=epoch or "steps",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -265,22 +266,17 @@ def _room(evidence: Evidence, place: Place) -> tuple[str, bool] | None:
     return None
 
 
-def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
+def _epoch(evidence: Evidence, place: Place) -> Epoch | None:
     """The epoch that trials have to hold whole; None where steps show all that is saved.
 
     A shuffle behind the cache fills its buffer with the expensive work before the first step
     of each epoch: what that takes is saved between epochs.
     """
-    between, steps = evidence.between_epochs, evidence.loop.epoch_steps
-    if not place.reshuffled or steps is None or between is None or between.restart_s is None:
+    between = evidence.between_epochs
+    if not place.reshuffled or not is_taken(evidence.times.real_):
         return None
-    if not is_taken(evidence.times.real_):
-        return None
-    whole = steps * evidence.times.real + between.seconds
-    if between.restart_s < _LEAST_FILL * whole:
-        return None
-    besides = max(0.0, between.seconds - between.restart_s)
-    return {"steps": steps, "seconds": whole, "pause_s": besides}
+    epoch, fill = restarted_epoch(evidence), between.restart_s if between else None
+    return epoch if epoch and fill and fill >= _LEAST_FILL * epoch.seconds else None
 
 
 # -------------------------------------------------------------------------------- the edit

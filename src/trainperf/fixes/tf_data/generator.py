@@ -19,8 +19,7 @@ from trainperf.fixes.common.pipeline import (
     worker_said,
 )
 from trainperf.fixes.common.repeating import without_docstring
-from trainperf.fixes.tf_data._generators import YIELDS, generator_at, makes_items
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import YIELDS, generator_at, makes_items, put_in
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
@@ -298,7 +297,7 @@ def _arrays(node: ast.expr, counted: str, held: dict[str, ast.expr]) -> ast.expr
     """What is yielded, with an array in place of each of its rows."""
     match node:
         case ast.Tuple(elts=elts):
-            parts = [part for each in elts if (part := _arrays(each, counted, held)) is not None]
+            parts = [part for row in elts if (part := _arrays(row, counted, held)) is not None]
             return ast.Tuple(parts, ast.Load()) if len(parts) == len(elts) else None
         case ast.Name(id=name):
             return held.get(name)
@@ -316,7 +315,7 @@ def _check_arrays(module: Module, call: ast.Call, arrays: ast.expr) -> None:
         if not may_be_sequence(module.value(name)):
             raise CannotRewrite(f"{name.id} is no array")
         there = module.bindings(name)
-        later = any(getattr(each.node, "lineno", 0) > call.lineno for each in there or ())
+        later = any(getattr(binding.node, "lineno", 0) > call.lineno for binding in there or ())
         if not there or there is not module.scope(call).find(name.id) or later:
             raise CannotRewrite(f"{name.id} is another one where the dataset is made")
 

@@ -14,6 +14,7 @@ from trainperf.fixes.common.pipeline import (
     is_dear,
     label,
     opening,
+    restarted_epoch,
     suitable,
     takes,
     upper,
@@ -75,12 +76,9 @@ class TfShuffleBuffer(Fix):
         between = evidence.between_epochs
         if steps is None:
             raise NotMeasured("the number of steps in an epoch is not known")
-        epoch = {}  # trials hold it whole: a buffer is filled once in each
+        epoch = restarted_epoch(evidence)  # trials hold it whole: a buffer is filled once in each
         if between is not None and between.restart_s is not None:
             fill = min(fill, between.restart_s)
-            besides = max(0.0, between.seconds - between.restart_s)
-            whole = steps * real + between.seconds
-            epoch = {"epoch": {"steps": steps, "seconds": whole, "pause_s": besides}}
         long = fill >= LONG_FILL * real
         if not (long or epoch):
             return None
@@ -115,7 +113,7 @@ class TfShuffleBuffer(Fix):
             sure=long and not shown_findings(evidence, among=[TfCache()]),
             equivalence=equivalence,
             rewritable=movable and all(site.exact for site in where),
-            data=epoch,
+            slices=epoch or "steps",
         )
 
     def clashes(self, finding: Finding, other: Finding) -> str:
@@ -124,12 +122,7 @@ class TfShuffleBuffer(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Move the maps before the shuffle behind it."""
-        *passed, shuffle = calls = sorted(finding.where, key=_end)
-        statements = [script.around(site)[-1] for site in calls]
-        if any(statement is not statements[0] for statement in statements):
-            _check_one_name(script, calls)
-        for site in passed:
-            script.move_call_behind(site, shuffle)
+        _move_behind_last(script, finding)
 
 
 def _passed(stages: tuple[Stage, ...], shuffle: Stage) -> list[Stage]:
@@ -186,7 +179,7 @@ class TfVectorisedMap(Fix):
         batch = _batch_behind(evidence.stages, stage)
         assert batch is not None
         name = function_name(stage, "function")
-        where = tuple(each.where for each in (stage, batch) if each.where)
+        where = tuple(call.where for call in (stage, batch) if call.where)
         every = if_measured(
             lambda: (
                 f" {calls:.0f} times a step, {ms(stage.seconds_per_step / calls)} each"
@@ -209,7 +202,6 @@ class TfVectorisedMap(Fix):
             and ELEMENTWISE.issuperset(stage.ops)
             and len(where) == 2
             and all(site.exact for site in where),
-            advice="Batch first, and let the function work on whole batches.",
             snippet=f"# {name} now gets batches: one more axis in front\n"
             "dataset = dataset.batch(batch_size)\n"
             f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)",
@@ -218,10 +210,7 @@ class TfVectorisedMap(Fix):
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Move the map behind the batch, where its function may as well have batches."""
-        first, batch = calls = sorted(finding.where, key=_end)
-        if script.around(first)[-1] is not script.around(batch)[-1]:
-            _check_one_name(script, calls)
-        script.move_call_behind(first, batch)
+        _move_behind_last(script, finding)
 
 
 def _is_cheap(stage: Stage) -> bool:
@@ -245,6 +234,15 @@ def _batch_behind(chain: tuple[Stage, ...], stage: Stage) -> Stage | None:
     return following if following is not None and following.op in BATCHING else None
 
 
+def _move_behind_last(script: Script, finding: Finding) -> None:
+    """Move the calls of a finding behind the last of them."""
+    *passed, last = calls = sorted(finding.where, key=lambda site: (site.end_line, site.end_col))
+    if any(script.around(site)[-1] is not script.around(last)[-1] for site in passed):
+        _check_one_name(script, calls)
+    for site in passed:
+        script.move_call_behind(site, last)
+
+
 def _check_one_name(script: Script, calls: Sequence[Site]) -> None:
     """Refuse all but statements `x = x.a()` of one name in one block, and nothing else between.
 
@@ -262,7 +260,3 @@ def _check_one_name(script: Script, calls: Sequence[Site]) -> None:
     names |= {root(node.value) for node in assigned}
     if len(places) < len(calls) or len(assigned) < len(between) or len(names) > 1:
         raise CannotRewrite("the statements do not reassign the same name in one block")
-
-
-def _end(site: Site) -> tuple[int, int]:
-    return site.end_line, site.end_col

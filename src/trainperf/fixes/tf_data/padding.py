@@ -13,7 +13,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import resident_seconds
 from trainperf.fixes.common.words import if_measured, ms, percent
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import put_in
 from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
@@ -87,7 +87,6 @@ class TfPadding(Fix):
             "Without it the model gave the same in this run.",
             saves=Saving(FOLLOWS, lambda: resident_seconds(evidence) * (1 - cut_to / whole)),
             where=_places(evidence),
-            advice="Pad to the longest of the batch.",
             snippet=SNIPPET,
             data={
                 "side": padding.side,
@@ -339,7 +338,7 @@ def _fit_of_arrays(script: Script, site: Site) -> Fit:
         ast.unparse(call.func),
         f"{ast.unparse(rows)}, {ast.unparse(targets)}",
         ast.unparse(size) if size is not None else KERAS_DEFAULT,
-        {str(each.arg): each.value for each in call.keywords if each.arg not in FIT},
+        {str(given.arg): given.value for given in call.keywords if given.arg not in FIT},
     )
 
 

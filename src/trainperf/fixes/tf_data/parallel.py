@@ -22,7 +22,7 @@ from trainperf.fixes.common.pipeline import (
     waits,
     worker_said,
 )
-from trainperf.fixes.tf_data._mapped import mapped
+from trainperf.fixes.tf_data._source import mapped
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, python_op

@@ -161,8 +161,6 @@ class KerasPydatasetItems(Fix):
                 of="input",
             ),
             where=(loop.pydataset_item,),
-            advice="Make what is the same of an item in every epoch once, and keep it.",
-            snippet=KEPT,
             sure=pays_later(evidence, lambda: evidence.bound_if_input_saves(evidence.times.input)),
             data={"files": [site.file for site in users if site is not None]},
             rewritable=True,
@@ -178,14 +176,6 @@ class KerasPydatasetItems(Fix):
         """Move what is the same of an item into a function whose results are kept."""
         keep_items(script, finding.where[0], finding.data["files"])
 
-
-KEPT = """\
-@made_once  # keeps what it returned for an item
-def load(self, path):
-    return resize(decode(path))
-
-def __getitem__(self, index):
-    return np.stack([augment(self.load(path)) for path in self.batch(index)])"""
 
 MOST_PARTS = 4
 

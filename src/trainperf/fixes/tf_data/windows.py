@@ -15,7 +15,7 @@ from trainperf.fixes.common.pipeline import (
     takes,
     upper,
 )
-from trainperf.fixes.tf_data._mapped import put_in
+from trainperf.fixes.tf_data._source import put_in
 from trainperf.model import Evidence, Finding, Stage
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword, starred
@@ -99,7 +99,6 @@ class TfWindows(Fix):
                 of="input",
             ),
             where=sites(found),
-            advice="Batch the start positions of the windows, and gather a batch at once.",
             snippet="starts = tf.data.Dataset.range(count).batch(batch_size)\n"
             "steps = tf.range(0, sequence_length * sampling_rate, sampling_rate, tf.int64)\n"
             "dataset = starts.map(\n"
@@ -136,6 +135,6 @@ def _windows(stage: Stage) -> int:
 
 def _form(call: ast.Call) -> dict[str | None, str]:
     """What the batches of a call are like: those of a validation set may be the same."""
-    given = {each.arg: each.value for each in call.keywords}
+    given = {passed.arg: passed.value for passed in call.keywords}
     given |= dict(zip(_PLACES, call.args, strict=False))
     return {name: ast.dump(node) for name, node in given.items() if name not in _DATA}

@@ -11,22 +11,9 @@ from trainperf.errors import CannotRewrite
 from trainperf.model import Site
 from trainperf.rewrite import Script
 from trainperf.source.effects import effects
-from trainperf.source.iterations import (
-    arguments,
-    loaded,
-    outside,
-    read_first,
-    read_outside,
-    stored,
-)
+from trainperf.source.iterations import arguments, loaded, outside, read_first, read_outside, stored
 from trainperf.source.module import Module
-from trainperf.source.statements import (
-    Function,
-    assigned,
-    called,
-    dotted,
-    walk,
-)
+from trainperf.source.statements import Function, assigned, called, dotted, walk
 
 NAMES = ("train_step", "compiled_train_step", "compiled_step")
 """Names for the function: the first that the file does not use is taken."""

@@ -280,10 +280,10 @@ def _read_earlier(module: Module, method: Function) -> str:
         return "it keeps nothing"
     if more := _changes(module, body, {f"{itself}.{name}" for name in kept}):
         return f"it does more than observe: {more}"
-    for each in effects(module, body):
-        shows = isinstance(each.node, ast.Call) and SHOWS.search(called(each.node))
-        if shows or (each.kind in ("draws", "writes") and not each.own):
-            return f"it may draw random numbers, or writes: {each.text}"
+    for effect in effects(module, body):
+        shows = isinstance(effect.node, ast.Call) and SHOWS.search(called(effect.node))
+        if shows or (effect.kind in ("draws", "writes") and not effect.own):
+            return f"it may draw random numbers, or writes: {effect.text}"
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and node.attr in kept and isinstance(node.ctx, ast.Load):
             around = list(module.around(node))

@@ -70,7 +70,7 @@ class KerasFitPerBatch(Fix):
             advice="Call `train_on_batch` for each batch"
             + ("." if single else ", or one `fit` for all of them."),
             snippet="model.train_on_batch(x, y)",
-            data=outside_steps(evidence),
+            slices=outside_steps(evidence),
             rewritable=single and loop.where is not None and loop.where.exact,
         )
 
@@ -136,8 +136,6 @@ class KerasCompileInLoop(Fix):
             ),
             where=() if loop.where is None else (loop.where,),
             sure=anew >= LEAST_SHARE * turn.seconds,
-            advice="Build and compile the model before the loop; begin each turn with its first "
-            "weights.",
             snippet="""\
 model = build()
 model.optimizer.build(model.trainable_variables)  # its moments begin anew as well
@@ -146,5 +144,5 @@ for train, test in folds:
     for variable, value in zip([*model.variables, *model.optimizer.variables], first):
         variable.assign(value)
     model.fit(...)""",
-            data={"outside": True},
+            slices="none",
         )

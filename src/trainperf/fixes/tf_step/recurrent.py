@@ -10,8 +10,8 @@ from trainperf.model import Equivalence, Evidence, LayerFacts
 
 NOT_BUILT = Unpriced("not measured: the layer would have to be built anew")
 
-LAYER_OF = {"LSTMCell": "LSTM", "GRUCell": "GRU"}
-"""The layer that does the same as `RNN(cell)` and has a cuDNN kernel."""
+CELLS = ("LSTMCell", "GRUCell")
+"""Cells of the layers that have a cuDNN kernel."""
 
 WANTED = {
     "activation": "tanh",
@@ -29,51 +29,15 @@ def _on_gpu(evidence: Evidence) -> bool:
     return evidence.device.kind == "GPU" and step_may_matter(evidence)
 
 
-def _layers(evidence: Evidence, *classes: str) -> list[LayerFacts]:
-    return [layer for layer in evidence.model.recurrent if layer.cls in classes]
-
-
-class RnnCellWrapped(Fix):
-    """Use the `LSTM` or `GRU` layer in place of `RNN(cell)`.
-
-    Why slow: `RNN(LSTMCell(…))` runs the cell in a loop over the time steps, whatever the device.
-    `LSTM(…)` computes the same, and on a GPU in one cuDNN kernel over the whole sequence.
-    Changes: The same mathematics in another kernel: losses differ by rounding. Weights saved from
-    the old layer have other names, so checkpoints do not load by themselves.
-    When not:
-    - Cells of your own, and stacks of different cells, have no layer.
-    - Without a GPU there is nothing to gain.
-    """
-
-    category = "model"
-    equivalence = Equivalence.NUMERICS
-    without_edit = "checkpoints of the old layer would not load into the new one"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find `RNN` layers on a GPU whose cell has a layer with a cuDNN kernel."""
-        cells = {layer.where: layer.config.get("cell") for layer in _layers(evidence, "RNN")}
-        found = {where: LAYER_OF[cell] for where, cell in cells.items() if cell in LAYER_OF}
-        if not found or not _on_gpu(evidence):
-            return None
-        better = next(iter(found.values()))
-        return Cause(
-            title=f"RNN({better}Cell) runs step by step where {better} would use cuDNN",
-            text="The general RNN layer loops over the time steps and never uses cuDNN.",
-            saves=NOT_BUILT,
-            where=tuple(where for where in found if where),
-            advice=f"Build keras.layers.{better} with the arguments of the cell.",
-            snippet=f"keras.layers.{better}(units)  # was: RNN({better}Cell(units))",
-        )
-
-
 class RnnCudnn(Fix):
     """Build LSTM and GRU layers so that they can use cuDNN.
 
     Why slow: On a GPU, an LSTM or GRU with the default arguments runs as one cuDNN kernel over the
-    whole sequence, with others as a loop over the time steps: often many times slower.
+    whole sequence. With others, and as `RNN(LSTMCell(…))`, it is a loop over the time steps: often
+    many times slower.
     Changes: cuDNN needs `activation="tanh"`, `recurrent_activation="sigmoid"`, `use_bias=True`,
-    `recurrent_dropout=0`, `unroll=False`, and for GRU `reset_after=True`. Except for `unroll`,
-    this changes the model: train it anew and compare.
+    `recurrent_dropout=0`, `unroll=False`, and for GRU `reset_after=True`. Except for `unroll` and
+    `RNN`, this changes the model: train it anew and compare. Checkpoints have other names.
     When not:
     - Masked sequences must be padded on the right, or cuDNN cannot be used at all.
     - A layer that uses cuDNN turns XLA off for the whole model. Where XLA is fast,
@@ -85,26 +49,28 @@ class RnnCudnn(Fix):
     without_edit = "the arguments that keep cuDNN away are another model: its weights would not fit"
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find the recurrent layers on a GPU whose arguments exclude cuDNN, with why."""
-        layers = _layers(evidence, *LAYER_OF.values())
-        excluded = [(layer, given) for layer in layers if (given := _why_not(layer))]
+        """Find the recurrent layers on a GPU that exclude cuDNN, with why."""
+        excluded = [(layer, why) for layer in evidence.model.recurrent if (why := _why_not(layer))]
         if not excluded or not _on_gpu(evidence):
             return None
-        why = "; ".join(f"{layer.name}: {', '.join(given)}" for layer, given in excluded)
+        reasons = "; ".join(f"{layer.name}: {', '.join(why)}" for layer, why in excluded)
         return Cause(
             title="Recurrent layers run step by step instead of in cuDNN",
-            text=f"What excludes cuDNN: {why}.",
+            text=f"What excludes cuDNN: {reasons}.",
             saves=NOT_BUILT,
             where=tuple(layer.where for layer, _ in excluded if layer.where),
-            advice="Use the default for these arguments, or accept the slower kernel knowingly.",
+            advice="Use LSTM or GRU with the default for these arguments, or accept the slower "
+            "kernel knowingly.",
         )
 
 
 def _why_not(layer: LayerFacts) -> list[str]:
-    """The arguments that exclude cuDNN for an LSTM or GRU, as they were given (Keras 3.15).
-
-    `unroll` is told by itself.
-    """
+    """What excludes cuDNN for an LSTM or GRU (Keras 3.15); `unroll` is told by itself."""
+    if layer.cls == "RNN":
+        cell = str(layer.config.get("cell"))
+        return [f"{cell} in an RNN"] if cell in CELLS else []
+    if f"{layer.cls}Cell" not in CELLS:
+        return []
     return [
         f"{name}={layer.config[name]!r}"
         for name, value in WANTED.items()

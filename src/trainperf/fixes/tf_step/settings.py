@@ -10,14 +10,9 @@ from typing import Any
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import PROBE_LEAST, PROBED, Cause, Saving, Unpriced
-from trainperf.fixes.common.step import (
-    at_most,
-    resident_seconds,
-    saved_by,
-    step_may_matter,
-)
+from trainperf.fixes.common.step import at_most, resident_seconds, saved_by, step_may_matter
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, ms, probe_said
+from trainperf.fixes.common.words import at, ms, probe_said, recorded_site
 from trainperf.fixes.rows import Callee, SetArgument
 from trainperf.model import (
     CallbackCost,
@@ -27,7 +22,6 @@ from trainperf.model import (
     Missing,
     ModelFacts,
     Probe,
-    Site,
     is_taken,
 )
 from trainperf.rewrite import Script
@@ -328,7 +322,7 @@ class TfDebugModes(Fix):
         on = waited or known
         if not on:
             return None
-        where = tuple(Site(**modes[mode]) for mode in on if isinstance(modes[mode], dict))
+        where = tuple(site for mode in on if (site := recorded_site(modes[mode])))
         calls = " and ".join(f"`{CALLS[mode]}`" for mode in on)
         repeats = "deterministic" in on
         return Cause(

@@ -7,60 +7,10 @@ import ast
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import at_most, resident_seconds
-from trainperf.fixes.common.words import at, ms, percent
-from trainperf.fixes.ranks._exchange import (
-    WORTH_CHANGING,
-    exchange_said,
-    exchange_seconds,
-)
+from trainperf.fixes.common.words import at, ms
 from trainperf.fixes.rows import Callee
 from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.rewrite import Script
-
-
-class TfStrategyBatch(Fix):
-    """Scale the global batch with the replicas.
-
-    Why slow: A strategy splits the batch among its replicas. What a step exchanges does not depend
-    on it: the smaller a replica's part, the more of each step goes into exchanging gradients.
-    Changes: With the batch multiplied by the number of replicas, each replica does as much per
-    step as one device alone would, and an epoch has fewer exchanges.
-    When not:
-    - There are fewer updates in an epoch: a common rule scales the learning rate with the batch
-      for SGD, with its square root for Adam; compare the accuracy.
-    - When the batch was scaled with the replicas already; each needs memory for its larger part.
-    """
-
-    category = "sync"
-    equivalence = Equivalence.SEMANTICS
-    without_edit = "a global batch that grows with the replicas wants another learning rate"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find replicas whose part of the batch is small against what they exchange."""
-        found, batch = evidence.strategy, evidence.loop.batch_size
-        if found is None or found.replicas < 2 or evidence.input_bound:
-            return None
-        share, where = (
-            exchange_seconds(evidence) / evidence.times.real,
-            found.batch_where or evidence.loop.where,
-        )
-        return Cause(
-            title=f"Each replica's part of the batch is small: {percent(share)} of a step is "
-            "exchange",
-            text=f"{exchange_said(evidence)}, whatever the size of the batch.",
-            saves=Saving(
-                f"samples per second with {found.replicas} times the batch: one exchange for as "
-                "many times more samples, all else growing with the batch",
-                ratio=found.replicas / (found.replicas * (1 - share) + share),
-            ),
-            where=(where,) if where else (),
-            advice=f"Try {found.replicas} times the batch, with the learning rate adjusted, and "
-            "compare the accuracy reached.",
-            snippet=f"global_batch = {batch or 'batch'} * strategy.num_replicas_in_sync\n"
-            "dataset = dataset.batch(global_batch)\n",
-            sure=share >= WORTH_CHANGING,
-        )
-
 
 DISTRIBUTE = """\
 dataset = strategy.experimental_distribute_dataset(dataset)
@@ -151,7 +101,6 @@ class TfStrategyScope(Fix):
                 lambda: resident_seconds(evidence) * (1 - 1 / found.replicas),
             ),
             where=(*found.models_outside, *others),
-            advice="Build and compile the model under `with strategy.scope():`.",
             snippet=IN_SCOPE,
         )
 
@@ -192,7 +141,6 @@ class TfStrategySingle(Fix):
             else "There is nothing to share out, and the strategy's bookkeeping runs in each step.",
             saves=Unpriced(basis) if most is None else Saving(basis, ratio=most),
             where=(found.where,) if found.where else (),
-            advice="Train without the strategy on this machine.",
             snippet="strategy = tf.distribute.get_strategy()",
             sure=several,
             data={"replicas": found.replicas},

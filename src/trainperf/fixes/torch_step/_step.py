@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from trainperf.fixes.common.step import (
-    no_faster,
-    step_seconds,
-    traced_kernels,
-)
+from trainperf.fixes import Fix
+from trainperf.fixes.common.step import no_faster, sms_active, step_seconds, traced_kernels
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import Evidence, Missing, Probe, Site, TorchModel, is_taken
+from trainperf.model import Evidence, Finding, Missing, Probe, Site, TorchModel, is_taken
 from trainperf.model.torch.step import Part
 
 CONVOLUTIONS = (
@@ -16,6 +13,9 @@ CONVOLUTIONS = (
 )  # fmt: skip
 DENSE = ("Linear", "Bilinear", "MultiheadAttention", "Conv1D")
 """Modules that multiply matrices; `Conv1D` is what the transformers library calls a `Linear`."""
+
+EACH_STEP = 0.5
+"""Calls per step from which the work is one of every step."""
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 
@@ -70,22 +70,24 @@ def taken_probe(evidence: Evidence, name: str) -> Probe | None:
     return None if probe is None or isinstance(probe, Missing) else probe
 
 
-def pass_decides(evidence: Evidence, probe: Probe) -> bool:
-    """Say whether a probe of forward and backward that gained nothing says so of the step.
+class OfPass(Fix):
+    """A fix whose probe runs forward and backward of one model, on one batch, without the loss."""
 
-    It runs one model, on one batch, without the loss: so the step has no other model, its own
-    forward and backward are not much longer, and what else it does, but for the optimizer, turns
-    nothing.
-    """
-    torch = evidence.torch
-    if sum(model.parameters != 0 for model in torch.models) != 1:
-        return False
-    passes = 1.0 if torch.calls is None else max(1.0, torch.calls.backwards)
-    seconds = passes * probe.base_s
-    if not is_taken(torch.split_):
-        return no_faster(step_seconds(evidence), probe, seconds)
-    compute, update = compute_seconds(evidence), part_seconds(evidence, "optimizer")
-    return compute < 2 * seconds and no_faster(evidence.times.real, probe, compute, update)
+    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
+        """Return whether a probe that gained nothing says so of the step.
+
+        So the step has no other model, its own forward and backward are not much longer, and what
+        else it does, but for the optimizer, turns nothing.
+        """
+        torch = evidence.torch
+        if sum(model.parameters != 0 for model in torch.models) != 1:
+            return False
+        passes = 1.0 if torch.calls is None else max(1.0, torch.calls.backwards)
+        seconds = passes * made.base_s
+        if not is_taken(torch.split_):
+            return no_faster(step_seconds(evidence), made, seconds)
+        compute, update = compute_seconds(evidence), part_seconds(evidence, "optimizer")
+        return compute < 2 * seconds and no_faster(evidence.times.real, made, compute, update)
 
 
 def kernel_seconds(evidence: Evidence) -> float:
@@ -113,3 +115,33 @@ def process_site(evidence: Evidence) -> Site | None:
     places = [evidence.loop.where, *([model.call, model.where] if model else [])]
     exact = [site for site in places if site is not None and site.exact]
     return next(iter(exact), next((site for site in places if site is not None), None))
+
+
+def gap_seconds(evidence: Evidence) -> float:
+    """Seconds of a step in which the GPU ran nothing, at most; 0 without a GPU, or if unknown.
+
+    What a step takes beside the kernels of a trace, which has no optimizer's, and by GPM no
+    more than that in which SMs had no work.
+    """
+    traced = traced_kernels(evidence)
+    if evidence.device.kind != "GPU" or traced is None:
+        return 0.0
+    step = step_seconds(evidence)
+    if is_taken(evidence.torch.split_):
+        updates = [part.name for part in evidence.torch.split if part.name == "optimizer"]
+        traced += part_seconds(evidence, *updates) if updates else 0.0
+    return step - min(step, max(traced, step * (sms_active(evidence) or 0.0)))
+
+
+METHODS = ("item", "tolist", "numpy", "cpu", "to", "cuda")
+CONVERSIONS = ("bool", "float", "int")
+OTHERS = {"index": "an index", "format": "format", "print": "print"}
+
+
+def call(what: str) -> str:
+    """Write a call that waits for the device as a reader knows it: ".item()", "float()"."""
+    if what in METHODS:
+        return f".{what}()"
+    if what in CONVERSIONS:
+        return f"{what}()"
+    return OTHERS.get(what, what)

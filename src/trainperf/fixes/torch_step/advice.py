@@ -5,8 +5,7 @@ from __future__ import annotations
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent, times
-from trainperf.fixes.torch_step._lookers import EACH_STEP, gap_seconds
-from trainperf.fixes.torch_step._step import part_seconds
+from trainperf.fixes.torch_step._step import EACH_STEP, gap_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence
 from trainperf.model.torch.step import DeviceWait
 
@@ -51,11 +50,9 @@ class TorchDenseZeros(Fix):
             if looks is None or looks.zeros is None or looks.zeros < ZEROS:
                 continue
             takes, zeros = line.of("operators", "backward"), f"{100 * looks.zeros:.1f} %"
-            variable = looks.variable or "matrix"
             shape = " × ".join(f"{size:,}" for size in looks.shape)
             return Cause(
-                title=f"{f'`{variable}`' if looks.variable else 'A matrix'} is {zeros} zeros, and "
-                "multiplied as a dense one",
+                title=f"A matrix is {zeros} zeros, and multiplied as a dense one",
                 text=f"The line {at(line.where)} (`{line.text}`) takes {ms(takes)} of each step of "
                 f"{ms(evidence.lines.seconds)}, forward and backward. Its operand of {shape} "
                 f"elements was the same in each step, {zeros} of them zeros.",
@@ -65,8 +62,8 @@ class TorchDenseZeros(Fix):
                 ),
                 where=(line.where,),
                 advice="Make it sparse once, where it is built, and multiply by that.",
-                snippet=f"{variable} = {variable}.to_sparse_csr()  # once\n"
-                f"output = {variable} @ features  # or torch.sparse.mm(…)",
+                snippet="matrix = matrix.to_sparse_csr()  # once\n"
+                "output = matrix @ features  # or torch.sparse.mm(…)",
             )
         return None
 
@@ -98,7 +95,6 @@ class TorchSameEachStep(Fix):
             f"operators got the same tensors, unchanged, none of them trained.",
             saves=Saving("it is there already", ratio=evidence.bound_if_step_saves(takes)),
             where=(line.where,),
-            advice="Compute it once, before the loop, and read it in each step.",
         )
 
 
@@ -196,7 +192,6 @@ class TorchUnusedRows(Fix):
                 "rows that were not used cost no update", ratio=evidence.bound_if_step_saves(saves)
             ),
             where=(line.where,),
-            advice="Give the embedding sparse gradients, and an optimizer that takes them.",
             snippet="""\
 self.items = nn.Embedding(rows, width, sparse=True)
 

@@ -12,13 +12,7 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, if_measured, make_those_that_can_be, ms, percent
 from trainperf.fixes.rows import SetArgument
-from trainperf.fixes.torch_step._attention import (
-    Attention,
-    Operand,
-    Reading,
-    Step,
-    query_and_key,
-)
+from trainperf.fixes.torch_step._attention import Attention, Operand, Reading, Step, query_and_key
 from trainperf.fixes.torch_step._step import compute_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
@@ -345,7 +339,7 @@ class TorchEagerAttention(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a model that was set to write its scores out, and was seen to take a softmax."""
         where, trace = evidence.torch.model.eager, evidence.torch.trace
-        if where is None or (trace and not any("softmax" in one.name for one in trace.operators)):
+        if where is None or (trace and not any("softmax" in op.name for op in trace.operators)):
             return None
         takes = if_measured(
             lambda: (
@@ -381,5 +375,5 @@ def _attending_s(evidence: Evidence) -> float:
     trace = evidence.torch.trace
     if trace is None:
         raise NotMeasured("what attention takes needs a trace")
-    attending = sum(one.seconds for one in trace.operators if one.name in OF_ATTENTION)
+    attending = sum(op.seconds for op in trace.operators if op.name in OF_ATTENTION)
     return compute_seconds(evidence) * attending / max(trace.operators_s, 1e-9)

@@ -122,7 +122,6 @@ class TorchCheckpointing(Fix):
             ),
             where=model.checkpoints or ((model.where,) if model.where else ()),
             rewritable=bool(model.checkpoints) and all(site.exact for site in model.checkpoints),
-            advice="Turn gradient checkpointing off, or use it in every second block only.",
             snippet="model.gradient_checkpointing_disable()  # of the transformers library",
         )
 
@@ -179,7 +178,7 @@ class TorchEvaluationGrad(Fix):
             snippet=f"@torch.no_grad()\ndef {name}(...):"
             if name
             else "with torch.no_grad():\n    output = model(x)",
-            data={"outside": epoch is not None},
+            slices="steps" if epoch is None else "none",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -7,21 +7,21 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving, Unpriced
 from trainperf.fixes.common.step import bound_if_saved
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, percent, probe_said, worth
+from trainperf.fixes.common.words import at, percent, probe_said, recorded_site, worth
 from trainperf.fixes.rows import Callee, SetArgument, SetFlag, SetVariable
 from trainperf.fixes.torch_step._step import (
     CONVOLUTIONS,
+    OfPass,
     compute_seconds,
     count_of,
     kernel_seconds,
     part_said,
     part_seconds,
-    pass_decides,
     passes_said,
     process_site,
     taken_probe,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
+from trainperf.model import Equivalence, Evidence, Finding
 from trainperf.model.torch.step import Part
 from trainperf.rewrite import Script
 
@@ -125,7 +125,7 @@ class TorchFusedOptimizer(Fix):
         )
 
 
-class TorchCudnnBenchmark(Fix):
+class TorchCudnnBenchmark(OfPass):
     """Let cuDNN time its convolution kernels and keep the fastest.
 
     Why slow: cuDNN has several kernels for each convolution. By default it chooses one by rule of
@@ -141,10 +141,6 @@ class TorchCudnnBenchmark(Fix):
     probed_by = "cudnn_benchmark"
     equivalence = Equivalence.NUMERICS
     edit = SetFlag("torch.backends.cudnn.benchmark = True", unless=("cudnn.benchmark",))
-
-    def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
-        """Return whether what the pass gives is what the step gives."""
-        return pass_decides(evidence, made)
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a GPU that convolves batches of one shape with kernels chosen by rule."""
@@ -209,12 +205,7 @@ class TorchDebugModes(Fix):
             )
         else:
             saves = _of_a_mode(evidence, basis, 1.0 if "anomaly" in on else None)
-        places = {name: flags.get(f"{name}_where") for name in on}
-        sites = {
-            name: Site(**{part: value for part, value in place.items() if value is not None})
-            for name, place in places.items()
-            if isinstance(place, dict)
-        }
+        sites = {name: site for name in on if (site := recorded_site(flags.get(f"{name}_where")))}
         edited = tuple(site for name, site in sites.items() if name != "profiler")
         names, works, off = zip(*(MODES[name] for name in on), strict=True)
         place = at(next(iter(sites.values()), None))
@@ -224,7 +215,6 @@ class TorchDebugModes(Fix):
             text=f"{' '.join(works)}{passes_said(evidence)}",
             saves=saves,
             where=edited or tuple(sites.values()),
-            advice="Turn off what is on unless you are looking for a fault.",
             snippet="\n".join(off),
             equivalence=Equivalence.NUMERICS if "deterministic" in sites else None,
             data=seen_in_call(evidence, mode=True),
@@ -326,6 +316,5 @@ class TorchFlushDenormal(Fix):
                 lambda: part_seconds(evidence, *parts),
             ),
             where=() if where is None else (where,),
-            advice="Take them for zero, before the first operation of PyTorch.",
             snippet="torch.set_flush_denormal(True)",
         )

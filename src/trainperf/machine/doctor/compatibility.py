@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Literal
 
-from trainperf.fixes.gpu.build import fit, version
+from trainperf.fixes.gpu.cards import version
 from trainperf.machine.doctor.checks import Check
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Gpu, Machine
@@ -121,47 +123,24 @@ def _cuda(name: str, build: Build, machine: Machine) -> Check | None:
     """Compare the CUDA of the build with what the driver supports.
 
     A driver runs programs of its own CUDA major version and of older ones ("CUDA
-    Compatibility" in NVIDIA's documentation). Within one major version a newer minor
-    one works too, except for what must be compiled on the spot.
+    Compatibility" in NVIDIA's documentation).
     """
     needs, offers = version(build.cuda), version(machine.driver_cuda)
-    if needs is None or offers is None or needs <= offers:
+    if needs is None or offers is None or needs[0] <= offers[0]:
         return None
-    if needs[0] > offers[0]:
-        return Check(
-            name,
-            "problem",
-            f"{build.name} is built for CUDA {build.cuda}, and the driver supports CUDA"
-            f" {machine.driver_cuda} at most",
-            f"update the NVIDIA driver, or install a {build.name} built for CUDA {offers[0]}",
-        )
-    if any(
-        fit(build.capabilities, gpu.compute_capability) == "compiled on the spot"
-        for gpu in machine.gpus
-    ):
-        return Check(
-            name,
-            "problem",
-            f"{build.name} has no machine code for this GPU, and the driver (CUDA"
-            f" {machine.driver_cuda}) is too old to compile its CUDA {build.cuda} code",
-            "update the NVIDIA driver",
-        )
     return Check(
         name,
-        "warning",
-        f"{build.name} is built for CUDA {build.cuda}, the driver is of CUDA"
-        f" {machine.driver_cuda}: it runs, but code that is compiled on the spot may not",
-        "update the NVIDIA driver",
+        "problem",
+        f"{build.name} is built for CUDA {build.cuda}, and the driver supports CUDA"
+        f" {machine.driver_cuda} at most",
+        f"update the NVIDIA driver, or install a {build.name} built for CUDA {offers[0]}",
     )
 
 
 def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None:
-    if not build.capabilities:
-        return None
-    fits = {gpu: fit(build.capabilities, gpu.compute_capability) for gpu in gpus}
     held = ", ".join(build.capabilities)
-    for gpu, best in fits.items():
-        if best == "none":
+    for gpu in gpus if held else ():
+        if fit(build.capabilities, gpu.compute_capability) == "none":
             return Check(
                 name,
                 "problem",
@@ -169,15 +148,34 @@ def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None
                 f" {gpu.compute_capability}); it was built for {held}",
                 f"install a {build.name} release that supports this GPU",
             )
-    for gpu, best in fits.items():
-        if best == "compiled on the spot":
-            return Check(
-                name,
-                "warning",
-                f"{build.name} has no machine code for {gpu.name} (compute capability"
-                f" {gpu.compute_capability}), only code that the driver compiles at the first"
-                f" start, which can take minutes; it was built for {held}",
-                "keep the driver's cache between runs (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE),"
-                " or install a newer release",
-            )
     return None
+
+
+Fit = Literal["native", "compiled on the spot", "none", "unknown"]
+
+
+def fit(capabilities: Sequence[str], capability: str | None) -> Fit:
+    """How a build's code runs on a GPU of this compute capability ("8.6").
+
+    `capabilities` are as the compiler names them: "sm_80" is machine code for 8.0, "compute_90"
+    code that the driver compiles for 9.0 and later. Machine code runs on the same major
+    generation with the same or a higher minor number, intermediate code on everything newer
+    ("CUDA C++ Programming Guide", application compatibility). A suffix (sm_90a) ties code to
+    exactly that generation.
+    """
+    has = version(capability)
+    if has is None or not capabilities:
+        return "unknown"
+    best: Fit = "none"
+    for code in capabilities:
+        parts = re.fullmatch(r"(sm|compute)_(\d+)(\d)([a-z]?)", code)
+        if parts is None:
+            continue
+        kind, major, minor, suffix = parts[1], int(parts[2]), int(parts[3]), parts[4]
+        if suffix and (major, minor) != has:
+            continue
+        if kind == "sm" and major == has[0] and minor <= has[1]:
+            return "native"
+        if kind == "compute" and (major, minor) <= has:
+            best = "compiled on the spot"
+    return best

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from trainperf.model.basics import Site
 
@@ -79,5 +79,3 @@ class Loader:
     init: Site | None = None
     length: ItemLength | None = None
     accesses: tuple[Access, ...] = ()
-    worker_start_s: float | None = None  # from opening it to its first batch, less one batch
-    given: dict[str, Any] = field(default_factory=dict)  # keywords written out in the call

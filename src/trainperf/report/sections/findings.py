@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
-from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, Verdict, by_fix
+from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import (
     CHANGES,
@@ -12,7 +13,6 @@ from trainperf.report.document import (
     QUIET,
     STRONG,
     WARN,
-    Apart,
     Code,
     Page,
     Section,
@@ -21,12 +21,10 @@ from trainperf.report.document import (
     plain_text,
     say,
 )
-from trainperf.report.level import of_what, predicted, rejected
-from trainperf.report.plain import places
-from trainperf.report.sections.exchange import open_question
+from trainperf.report.level import of_what, rejected
+from trainperf.report.plain import one_line, places
 from trainperf.report.sections.experiment import apart
-from trainperf.report.sections.proofs import to_prove
-from trainperf.report.sections.trials import once
+from trainperf.report.sections.trials import came_with
 
 EQUIVALENCE = {
     Equivalence.EXACT: "exact: same numbers",
@@ -36,12 +34,10 @@ EQUIVALENCE = {
 }
 """Each equivalence in words."""
 
-HELD_UP = ("input", "storage", "host", "sync")
-"""Bottlenecks outside the model's own work: naming them is an answer, with no edit too."""
-
-
 IN_FULL = 2
 """How many findings a short report tells in full."""
+
+NONE = "No repair that trainperf knows stands out of the noise of this run."
 
 Pair = tuple[Finding, Trial | None]
 
@@ -51,21 +47,24 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
 
     Those that were tried and rejected are no advice: they come last, in short.
     """
-    _advice(diagnosis, page, len(diagnosis.findings))
-    tried = of_this_experiment(diagnosis)
-    if any(rejected(trial) for _, trial in tried):
+    _advice(diagnosis, page)
+    tried = [pair for pair in of_this_experiment(diagnosis) if rejected(pair[1])]
+    if tried:
         page.heading("Tried, and not worth changing")
-    for finding, trial in tried:
-        if trial is not None and rejected(trial):
-            _in_short(finding, trial, diagnosis, page)
+    for finding, _ in tried:
+        where = places(finding.where, diagnosis.cwd, most=1)
+        title = say(f"{finding.title} · {where}" if where else finding.title, QUIET)
+        page.prose(title, first=exactly("  - ", QUIET))
+        page.prose(say(f"{_upper(gives(finding, diagnosis))}.", WARN), indent=4)
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Print the first findings that are advice, and of the others what they can give.
 
-    Why a change was worth trying is left out where it was kept, its code where the patch has it.
+    Why a change was worth trying is left out where it was measured, its code where the patch has
+    it.
     """
-    _advice(diagnosis, page, IN_FULL, short=True)
+    _advice(diagnosis, page, short=True)
 
 
 def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
@@ -74,35 +73,32 @@ def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
     return [(one, trials.get(one.id)) for one in diagnosis.findings if one.id not in others]
 
 
-def _advice(diagnosis: Diagnosis, page: Page, in_full: int, *, short: bool = False) -> None:
-    """Write what to change, the first `in_full` with why and how."""
-    if not diagnosis.findings:
-        if diagnosis.proofs or diagnosis.read_from:
-            return  # nothing was looked for, or not by experiment
-        if open_question(diagnosis) and (known := _none(diagnosis.verdict)):
-            page.gap()
-            page.prose(known)
-        return
-    advice = [one for one in of_this_experiment(diagnosis) if not rejected(one[1])]
+def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
+    """Write what to change; in short the first two with why and how."""
+    looked = not (diagnosis.proofs or diagnosis.read_from)
+    asked = diagnosis.ending.complete and diagnosis.step_s is not None and looked
+    open_ = diagnosis.verdict.grade == "settled" and not diagnosis.verdict.healthy
+    if not diagnosis.findings and asked and open_:
+        page.gap()
+        page.prose(NONE)
+    advice = [pair for pair in of_this_experiment(diagnosis) if not rejected(pair[1])]
     if advice:
-        page.heading("What to change, most promising first")
+        page.heading("What to change")
     for rank, (finding, trial) in enumerate(advice, start=1):
-        if rank > 1 or not short:
+        if rank > 1 and (not short or rank <= IN_FULL):
             page.gap()
         page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
         page.prose(worth(finding, trial, diagnosis), indent=4)
-        if rank <= in_full and short:
-            _in_patch(finding, trial, diagnosis, page)
-        elif rank <= in_full:
-            _body(finding, diagnosis, page)
-
-
-def _none(verdict: Verdict) -> str:
-    """Say that there is no finding, where the verdict itself does not leave it open."""
-    if verdict.bottleneck in HELD_UP:
-        return "No repair that trainperf knows stands out of the noise of this run."
-    settled = verdict.grade == "settled" and "that trainperf knows" not in verdict.text
-    return "None of the causes that trainperf knows shows in what was measured." if settled else ""
+        if short and rank > IN_FULL:
+            continue
+        _place(finding, trial, diagnosis, page)
+        if not short or trial is None or trial.speedup is None:
+            page.paragraphs(finding.text, indent=4)
+        page.paragraphs(finding.advice, indent=4)
+        patched = diagnosis.patch is not None and finding.id in diagnosis.patch.findings
+        beaten = trial is not None and trial.speedup is not None and not trial.kept
+        _code(replace(finding, snippet="") if short and (patched or beaten) else finding, page)
+        _to_prove(finding, trial, diagnosis, page)
 
 
 def practices(diagnosis: Diagnosis, page: Page) -> None:
@@ -113,11 +109,14 @@ def practices(diagnosis: Diagnosis, page: Page) -> None:
     for practice in diagnosis.practices:
         page.gap()
         page.prose(say(practice.title, STRONG), first=exactly("  - "))
-        _body(practice, diagnosis, page)
+        _place(practice, None, diagnosis, page)
+        page.paragraphs(f"{practice.text}\n\n{practice.advice}", indent=4)
+        _code(practice, page)
 
 
 def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
     """Say what a finding gives: measured beside predicted, or the bound alone."""
+    bound = "" if finding.bound is None else f"at most {units.bound(finding.bound)}"
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
         way += of_what(trial, diagnosis)
@@ -125,94 +124,74 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
         way += f" on top of {', '.join(trial.on_top)}" if trial.on_top else ""
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
+        beside = f"; predicted {bound}" if bound else ""
         why = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
-        text = say(figure, STRONG if alone else GOOD)
-        return text + exactly(f"; {predicted(finding, trial)}{why}")
-    if finding.bound is None:
-        text = say("what it can give is not known")
-    else:
+        return say(figure, STRONG if alone else GOOD) + exactly(f"{beside}{why}")
+    text = say("what it can give is not known")
+    if bound:
         style = STRONG if diagnosis.trials else GOOD  # green is for what was measured
-        text = say(f"at most {units.bound(finding.bound)} as fast", style)
+        text = say(f"{bound} as fast", style)
     if finding.bound_basis:
         text += exactly(" ") + say(f"({finding.bound_basis})")
     if trial is not None:
-        reason = f": {trial.reason}" if trial.reason else ""
-        text += say(f"; {trial.outcome}{reason}")
+        text += say(f"; {trial.outcome}{f': {trial.reason}' if trial.reason else ''}")
     return text
 
 
 def gives(finding: Finding, diagnosis: Diagnosis) -> str:
     """Say what a finding gives, or what came of trying it, without a stop."""
     trial = by_fix(diagnosis.trials).get(finding.id)
-    if trial is not None and rejected(trial):
-        return f"{trial.outcome}: {came_of(finding, trial, diagnosis)}".rstrip(".")
-    return plain_text(worth(finding, trial, diagnosis)).rstrip(".")
+    if trial is None or not rejected(trial):
+        return plain_text(worth(finding, trial, diagnosis)).rstrip(".")
+    told = []
+    if trial.speedup is not None:
+        figure = units.measured(trial.speedup, trial.low, trial.high)
+        told.append(f"{figure}{of_what(trial, diagnosis)}")
+    if finding.bound is not None:
+        told.append(f"predicted at most {units.bound(finding.bound)}")
+    why = f"; {trial.reason.strip().rstrip('.')}" if trial.reason else ""
+    return f"{trial.outcome}: {', '.join(told)}{why}"
 
 
 def alone(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
     """Print one finding by itself: what it gives, how its losses compare, why and how."""
+    trial = by_fix(diagnosis.trials).get(finding.id)
     if finding not in diagnosis.practices:
-        trial = by_fix(diagnosis.trials).get(finding.id)
-        came = () if trial is None else (trial.how, trial.parity)
-        text = "; ".join(one for one in (gives(finding, diagnosis), *came) if one)
-        page.prose(f"{text[0].upper()}{text[1:]}.")
-    _body(finding, diagnosis, page)
+        page.prose(f"{_upper(gives(finding, diagnosis))}.")
+    _place(finding, trial, diagnosis, page)
+    page.paragraphs(f"{finding.text}\n\n{finding.advice}")
+    _code(finding, page)
+    _to_prove(finding, trial, diagnosis, page)
 
 
-def _in_short(finding: Finding, trial: Trial, diagnosis: Diagnosis, page: Page) -> None:
-    where = places(finding.where, diagnosis.cwd, most=1)
-    title = say(f"{finding.title} · {where}" if where else finding.title, QUIET)
-    page.prose(title, first=exactly("  - ", QUIET))
-    outcome = say(trial.outcome.capitalize(), WARN)
-    page.prose(outcome + say(f": {came_of(finding, trial, diagnosis)}", QUIET), indent=4)
+def _upper(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
-def came_of(finding: Finding, trial: Trial, diagnosis: Diagnosis) -> str:
-    """Say what trying gave beside what was predicted, and why that is no gain."""
-    figures = predicted(finding, trial)
-    if trial.speedup is not None:
-        alone = " alone" if trial.outcome is Outcome.REDUNDANT else ""
-        measured = units.measured(trial.speedup, trial.low, trial.high, alone)
-        figures = f"{measured}{of_what(trial, diagnosis)}, {figures}"
-    reason = trial.reason.strip().rstrip(".")
-    if not reason or reason.lower() == trial.outcome:
-        return f"{figures}."
-    if trial.outcome in (Outcome.FAILED, Outcome.LOSSES_DIFFER):
-        return f"{reason}; {figures}."
-    return f"{figures}; {reason}."
+def _place(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
+    """Write where it is, how far it changes the numbers, and how that came out."""
+    where = places(finding.where, diagnosis.cwd)
+    came = came_with(trial, trial.how) if trial is not None and trial.speedup is not None else ""
+    told = " · ".join(filter(None, (where, EQUIVALENCE[finding.equivalence], came)))
+    page.prose(say(told, QUIET), indent=4)
 
 
-def _in_patch(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
-    """Write a finding without what nobody needs who has it from the patch."""
-    patched = diagnosis.patch is not None and finding.id in diagnosis.patch.findings
-    if trial is None or not trial.kept:
-        _body(replace(finding, snippet="") if patched else finding, diagnosis, page)
-        return
-    words, where = EQUIVALENCE[finding.equivalence], places(finding.where, diagnosis.cwd)
-    page.add(Apart(where, words, QUIET, 4))
-    if told := "; ".join(filter(None, (trial.parity, trial.how, once(trial)))):
-        page.prose(say(told, QUIET), indent=4)
-    page.paragraphs(finding.advice, indent=4)
-    if finding.snippet.strip() and not patched:
-        page.add(Code(finding.snippet, "python", 8))
-
-
-def _body(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
-    words, where = EQUIVALENCE[finding.equivalence], places(finding.where, diagnosis.cwd)
-    page.add(Apart(where, words, QUIET, 4))
-    if finding.text:
-        page.gap()
-        page.paragraphs(finding.text, indent=4)
-    if finding.advice:
-        page.gap()
-        page.paragraphs(finding.advice, indent=4)
+def _code(finding: Finding, page: Page) -> None:
     if finding.snippet.strip():
         page.gap()
         shell = finding.equivalence is Equivalence.ENVIRONMENT
         page.add(Code(finding.snippet, "bash" if shell else "python", 8))
-    if proof := to_prove(finding, diagnosis):
-        page.gap()
-        page.prose(proof, indent=4)
+
+
+def _to_prove(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
+    """Say how the repair is proved once somebody has made it, where trainperf cannot make it."""
+    tried = trial is not None and trial.outcome is not Outcome.NOT_TRIED
+    if finding.rewritable or not finding.where or tried or finding in diagnosis.practices:
+        return
+    command = one_line(shlex.join(diagnosis.command))
+    page.prose(
+        f"Once it is changed, `trainperf try --diff change.diff -- {command}` proves it.", indent=4
+    )
 
 
 SECTIONS = (

@@ -1,4 +1,4 @@
-"""A step by lines of the user's own files: the heaviest ones in short, all as a tree in full."""
+"""A step by lines of the user's own files, as a tree: in short of the heaviest ones."""
 
 from __future__ import annotations
 
@@ -39,23 +39,17 @@ KINDS: dict[LineKind, tuple[str, str]] = {
 }
 """Each kind in words, and its tone."""
 
-WORTH_A_ROW = 0.03
-"""Share of a step from which a line is named in the short report, and what is on no line."""
-
-WORTH_A_FUNCTION = 0.10
-"""Share of a step from which a function is named none of whose lines is among the heaviest."""
+IN_SHORT = 0.10
+"""Share of a step from which a line or a function has its place in a short report."""
 
 WORTH_A_NODE = 0.02
-"""Share of a step from which a line or a function has its place in the tree."""
+"""The same in a whole one."""
 
-HEAVIEST = 5
-"""How many lines the short report names, and lines of other threads the whole one."""
+BESIDE = 5
+"""How many lines of other threads a report names."""
 
 UNSURE = 0.05
 """Half of the interval of a share from which it is told."""
-
-NEARLY = 0.9
-"""Share of a function from which a line stands for it."""
 
 SECOND = 0.15
 """Share of a line from which the second of the ways in which its time passes is told."""
@@ -64,32 +58,10 @@ TOP = "<module>"
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Write the heaviest lines beneath their functions, and what is on others and on none."""
+    """Write the heaviest lines beneath those that call them."""
     lines = known(diagnosis.evidence.lines_)
-    if lines is None or _only_the_loop(lines, diagnosis):
-        return
-    least = WORTH_A_ROW * lines.seconds
-    heavy = sorted(lines.lines, key=lambda line: -line.weight)[:HEAVIEST]
-    heavy = [line for line in heavy if line.weight >= least]
-    rows: list[SourceRow] = []
-    told, others = 0.0, 0
-    for function in _by_function(lines.lines):
-        named = [line for line in function if line in heavy]
-        whole = _sum(function)
-        if not named and whole < WORTH_A_FUNCTION * lines.seconds:
-            others += len(function)
-            continue
-        alone = len(named) == 1 and named[0].seconds >= NEARLY * whole
-        if alone:
-            others, whole = others + len(function) - 1, named[0].seconds
-        else:
-            rows.append(_head(function[0].where, whole, lines, len(function)))
-        told += whole
-        rows += [_line(line, lines, diagnosis, alone=alone) for line in named]
-    rest = _sum(lines.lines) - told
-    if rest >= least:
-        rows.append(_rest(rest, units.count(others, "other line"), lines))
-    _write(rows, least, "time in a library counts for the line that called it", diagnosis, page)
+    if lines is not None and not _only_the_loop(lines, diagnosis):
+        _write(lines, IN_SHORT, diagnosis, page)
 
 
 def tree(diagnosis: Diagnosis, page: Page) -> None:
@@ -97,31 +69,45 @@ def tree(diagnosis: Diagnosis, page: Page) -> None:
     lines = known(diagnosis.evidence.lines_)
     if lines is None:
         return
-    least = WORTH_A_NODE * lines.seconds
-    root = _Branch(Site("", 0))
-    for line in lines.lines:
-        branch = root
-        for site in (*line.callers, line.where):
-            branch = branch.beneath.setdefault(site, _Branch(site))
-            branch.seconds += line.seconds
-        branch.line = line
-    rows = list(_nodes(root, least, lines, diagnosis))
-    _write(rows, least, "each holds all that runs beneath it", diagnosis, page)
-    beside = [line for line in lines.beside if line.seconds >= least][:HEAVIEST]
+    least = WORTH_A_NODE
+    _write(lines, least, diagnosis, page)
+    beside = [line for line in lines.beside if line.seconds >= least * lines.seconds][:BESIDE]
     if beside:
-        page.heading("Beside the step, on other threads")
+        page.heading("Meanwhile, on other threads")
         rows = [
             replace(_line(line, lines, diagnosis, alone=True), shown=units.seconds(line.seconds))
             for line in beside
         ]
         page.add(Lines(tuple(rows), ()))
-        how = "How long threads were there while a step passed; they overlap with it."
-        page.prose(say(how, QUIET), indent=2)
+
+
+def _write(lines: StepLines, worth: float, diagnosis: Diagnosis, page: Page) -> None:
+    """Write the tree of what takes that share of a step, what is on no line last."""
+    root, least = _Branch(Site("", 0)), worth * lines.seconds
+    for line in lines.lines:
+        branch = root
+        for site in (*line.callers, line.where):
+            branch = branch.beneath.setdefault(site, _Branch(site))
+            branch.seconds += line.seconds
+            branch.heaviest = max(branch.heaviest, line.weight)
+        branch.line = line
+    rows = list(_nodes(root, least, lines, diagnosis))
+    if not rows:
+        return
+    if lines.elsewhere_s >= least:
+        share = _of(lines.elsewhere_s, lines)
+        shown = _share(lines.elsewhere_s, lines)
+        rows.append(SourceRow(shown, share, what="on no line of yours", start=1 - share))
+    page.heading(HEADING)
+    tones = {tone for row in rows for _, tone in row.parts}
+    page.add(Lines(tuple(rows), tuple(pair for pair in KINDS.values() if pair[1] in tones)))
+    how = "Shares of a step; each line holds all that runs beneath it."
+    page.prose(say(how, QUIET), indent=2)
 
 
 def _only_the_loop(lines: StepLines, diagnosis: Diagnosis) -> bool:
     """Whether all there is to name is the call of a framework that holds the loop."""
-    named = [line for line in lines.lines if line.seconds >= WORTH_A_ROW * lines.seconds]
+    named = [line for line in lines.lines if line.weight >= IN_SHORT * lines.seconds]
     return len(named) == 1 and _runs_the_loop(named[0], diagnosis)
 
 
@@ -129,29 +115,10 @@ def _runs_the_loop(line: Line, diagnosis: Diagnosis) -> bool:
     """Whether a line is the call in which a framework makes the steps."""
     loop = diagnosis.loop
     where = None if loop is None or loop.kind not in ("fit", "call") else loop.where
-    if (
-        where is None
-        or not line.call
-        or line.kind not in ("input", "operators", "library", "graph")
-    ):
+    made = line.call and line.kind in ("input", "operators", "library", "graph")
+    if where is None or not made or line.where.file != where.file:
         return False
-    last = max(where.line, where.end_line)
-    return line.where.file == where.file and where.line <= line.where.line <= last
-
-
-def _by_function(lines: Iterable[Line]) -> list[list[Line]]:
-    """The lines in groups of a function, the dearest function first."""
-    groups: defaultdict[tuple[str, str], list[Line]] = defaultdict(list)
-    for line in lines:
-        groups[line.where.file, line.where.function].append(line)
-    return sorted(groups.values(), key=_sum, reverse=True)
-
-
-def _sum(lines: Iterable[Line]) -> float:
-    return sum(line.seconds for line in lines)
-
-
-# ----------------------------------------------------------------------------- the tree
+    return where.line <= line.where.line <= max(where.line, where.end_line)
 
 
 @dataclass
@@ -160,6 +127,7 @@ class _Branch:
 
     where: Site
     seconds: float = 0.0
+    heaviest: float = 0.0  # the host's seconds of one line, or the GPU's where these are more
     line: Line | None = None
     beneath: dict[Site, _Branch] = field(default_factory=dict)
 
@@ -191,23 +159,25 @@ def _nodes(
     introduced = depth > 0 and branch.line is None and len(functions) == 1  # "calls `it`"
     for function in functions:
         whole = _seconds(function)
-        if whole < least:
-            continue
         first, *more = function
+        named = [line for line in function if max(line.seconds, line.heaviest) >= least]
+        if whole < least and not named:
+            continue
         if depth == 0 and not more and first.line is None:  # the call of `main`
             yield from _nodes(first, least, lines, diagnosis, depth, start)
             start += whole
             continue
-        named = [line for line in function if line.seconds >= least]
         inner, alone = depth, len(named) == 1
         if not alone and not introduced:
-            yield replace(
-                _head(first.where, whole, lines), depth=depth, start=start / lines.seconds
-            )
+            name = _in(first.where) or "at the top level"
+            count = f", {len(function)} lines" if not named else ""
+            shown, share = _share(whole, lines), _of(whole, lines)
+            where = start / lines.seconds
+            yield SourceRow(shown, share, what=f"{name}{count}", depth=depth, start=where)
             inner += 1
         at = start
         for line in named:
-            row = _branch_row(line, lines, diagnosis, alone=alone and not introduced)
+            row = _row(line, least, lines, diagnosis, alone=alone and not introduced)
             yield replace(row, depth=inner, start=at / lines.seconds)
             own = 0.0 if line.line is None else line.line.seconds
             yield from _nodes(line, least, lines, diagnosis, inner + 1, at + own)
@@ -215,19 +185,17 @@ def _nodes(
         start += whole
 
 
-def _branch_row(
-    branch: _Branch, lines: StepLines, diagnosis: Diagnosis, *, alone: bool
+def _row(
+    branch: _Branch, least: float, lines: StepLines, diagnosis: Diagnosis, *, alone: bool
 ) -> SourceRow:
     """The row of a line with what it calls, and what passes on itself where that is enough."""
-    least = WORTH_A_NODE * lines.seconds
     worth = [function[0].where for function in branch.functions() if _seconds(function) >= least]
     names = [f"`{where.function}`" for where in worth]
     called = [f"calls {', '.join(names)}"] if names else []
     line = branch.line
     row = _line(line or Line(branch.where, "", 0.0, ()), lines, diagnosis, alone=alone)
-    if line is not None and names:
-        own = f"itself {_share(line.seconds, lines)}: {what(line, diagnosis)}"
-        called += [own] if line.seconds >= least else []
+    if line is not None and names and line.seconds >= least:
+        called.append(f"itself {_share(line.seconds, lines)}: {what(line, diagnosis)}")
     return replace(
         row,
         shown=_share(branch.seconds, lines),
@@ -236,58 +204,24 @@ def _branch_row(
     )
 
 
-# ----------------------------------------------------------------------------- the rows
-
-
-def _write(rows: list[SourceRow], least: float, how: str, diagnosis: Diagnosis, page: Page) -> None:
-    """Write rows under their heading, what is on no line last, and `how` they are counted."""
-    lines = known(diagnosis.evidence.lines_)
-    if lines is None or not rows:
-        return
-    if lines.elsewhere_s >= least:
-        row = _rest(lines.elsewhere_s, "on no line of yours", lines)
-        rows.append(replace(row, start=1 - row.share))
-    page.heading(HEADING)
-    tones = {tone for row in rows for _, tone in row.parts}
-    page.add(Lines(tuple(rows), tuple(pair for pair in KINDS.values() if pair[1] in tones)))
-    text = f"Shares of a step, from {units.count(lines.samples, 'sample')}; {how}."
-    page.prose(say(text, QUIET), indent=2)
-
-
 def _line(line: Line, lines: StepLines, diagnosis: Diagnosis, *, alone: bool) -> SourceRow:
     """The row of a line; `alone` where no row above it names its function."""
+    text = what(line, diagnosis)
+    if line.device_s is not None and line.device_s >= WORTH_A_NODE * lines.seconds:
+        text += f"; {units.seconds(line.device_s)} on the GPU"
     return SourceRow(
         _share(line.seconds, lines),
         _of(line.seconds, lines),
         place(line.where, diagnosis.cwd),
         line.text,
-        _within(what(line, diagnosis) + _on_device(line, lines), line.where, alone),
+        _within(text, line.where, alone),
         tuple((_of(part.seconds, lines), KINDS[part.kind][1]) for part in line.parts),
-        depth=0 if alone else 1,
     )
-
-
-def _on_device(line: Line, lines: StepLines) -> str:
-    """Say how long a GPU runs what a line launched, where that is worth a word."""
-    if line.device_s is None or line.device_s < WORTH_A_NODE * lines.seconds:
-        return ""
-    return f"; {units.seconds(line.device_s)} on the GPU"
 
 
 def _within(text: str, where: Site, alone: bool) -> str:
     """Say what passes, and in which function."""
     return f"{within}: {text}" if alone and (within := _in(where)) else text
-
-
-def _head(where: Site, whole: float, lines: StepLines, many: int = 0) -> SourceRow:
-    """The row of a function, with all its lines where they are not beneath it."""
-    name = _in(where) or "at the top level"
-    count = f", {many} lines" if many else ""
-    return SourceRow(_share(whole, lines), _of(whole, lines), what=f"{name}{count}")
-
-
-def _rest(seconds: float, where: str, lines: StepLines) -> SourceRow:
-    return SourceRow(_share(seconds, lines), _of(seconds, lines), what=where)
 
 
 def _in(where: Site) -> str:
@@ -310,8 +244,6 @@ def what(line: Line, diagnosis: Diagnosis) -> str:
     kinds = [part.kind for part in line.parts if part.seconds >= SECOND * line.seconds][:2]
     if (line.operators or 0) >= MANY and "operators" not in kinds:
         kinds[1:] = ["operators"]
-    if kinds == ["operators", "backward"]:
-        return f"{_kind(line, 'operators')} and their backward"
     words = [_kind(line, kind) for kind in kinds]
     if _runs_the_loop(line, diagnosis):
         name = line.called.rpartition(".")[2]
@@ -325,9 +257,7 @@ def _kind(line: Line, kind: LineKind) -> str:
         return f"{word} in `{called}`"
     if kind == "operators" and (line.operators or 0) >= MANY:
         small = "small " if line.makes_small_calls else ""
-        size = "" if line.elements is None else units.count(line.elements, "element")
-        median = f" (median {size})" if size else ""
-        return f"{line.operators:,.0f} calls of {small}operators{median}"
+        return f"{line.operators:,.0f} calls of {small}operators"
     return word
 
 

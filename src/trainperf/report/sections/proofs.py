@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-
-from trainperf.model import Diagnosis, Finding, Outcome, Proof, Trial, by_fix
+from trainperf.model import Diagnosis, Proof, Trial, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import STRONG, Page, Section, exactly, say
-from trainperf.report.plain import one_line
 from trainperf.report.sections.training import change as whole_training
 from trainperf.report.sections.trials import against_itself, once
 
@@ -19,30 +16,30 @@ def proofs(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each change does, beside the script as it is."""
     trials = by_fix(diagnosis.trials)
     several = len(diagnosis.proofs) > 1
-    if any(proof.speedup is not None for proof in diagnosis.proofs):
+    measured = any(proof.speedup is not None for proof in diagnosis.proofs)
+    if measured:
         page.heading("With each change" if several else "With the change")
     for proof in diagnosis.proofs:
         if several:
             page.gap()
             page.prose(exactly(f"{proof.name}: ", STRONG) + say(proof.text), indent=2)
-        trial = trials.get(proof.name)
-        for label, text in facts(proof, trial):
+        for label, text in _facts(proof, trials.get(proof.name)):
             page.fact(label, text, LABEL)
-    measured = any(proof.speedup is not None for proof in diagnosis.proofs)
-    told = common(diagnosis) if measured else []
+    told = _common(diagnosis) if measured else []
     if several and told:
         page.gap()
     for label, text in told:
         page.fact(label, text, LABEL)
 
 
-def facts(proof: Proof, trial: Trial | None) -> list[tuple[str, str]]:
+def _facts(proof: Proof, trial: Trial | None) -> list[tuple[str, str]]:
     """What is known of a change, under labels."""
     found = []
     if proof.speedup is not None:
         found.append(("Speed", _speed(proof, trial)))
     if trial is not None and trial.parity:
-        found.append(("Same training", _same(proof, trial)))
+        known = {True: "yes", False: "no", None: "not known"}
+        found.append(("Same training", f"{known[proof.same_training]}: {trial.parity}"))
     memory = [
         f"{where} {units.size(before)} → {units.size(after)}"
         for where, before, after in (
@@ -53,8 +50,8 @@ def facts(proof: Proof, trial: Trial | None) -> list[tuple[str, str]]:
     ]
     if memory:
         found.append(("Memory", ", ".join(memory)))
-    if trial is not None and proof.speedup is not None and trial.basis == "steps":
-        found.append(("Start-up", once(trial) or "no longer than without it"))
+    if trial is not None and (told := once(trial)):
+        found.append(("Start-up", told))
     return found
 
 
@@ -70,26 +67,16 @@ def _speed(proof: Proof, trial: Trial | None) -> str:
             text += f" in steps of {after:g} samples, not {before:g}"
     elif step_s is not None:
         text += f", a step {units.seconds(step_s)} → {units.seconds(step_s / proof.speedup)}"
-    if trial is not None and trial.basis == "whole runs":
-        text += f"; {units.count(trial.pairs, 'plain run')} of the whole script each"
-    elif trial is not None and trial.pairs:
-        text += f"; {units.count(trial.pairs, 'pair')}"
+    if trial is not None and trial.pairs:
+        of = "plain run" if trial.basis == "whole runs" else "pair"
+        text += f"; {units.count(trial.pairs, of)}"
     return text
 
 
-def _same(proof: Proof, trial: Trial) -> str:
-    before, after = proof.samples_before, proof.samples_after
-    if proof.same_training is False and before and after and before != after:
-        return f"no: a step holds {after:g} samples, not {before:g}"
-    known = {True: "yes: ", False: "no: ", None: "not known: "}
-    return f"{known[proof.same_training]}{trial.parity}"
-
-
-def common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+def _common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """What is the same for all changes: the control, and the whole training."""
-    control = diagnosis.control
-    found = [] if control is None else [("Control", against_itself(control).partition(": ")[2])]
-    whole = diagnosis.training
+    control, whole = diagnosis.control, diagnosis.training
+    found = [] if control is None else [("Noise", against_itself(control))]
     if whole is None:
         return found
     text, stack = whole_training(diagnosis), diagnosis.stack
@@ -100,19 +87,6 @@ def common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         text = f"{about}{units.clock(whole.seconds_now)} as it is"
         text += f"; with the change not known: {whole.reason}" if whole.reason else ""
     return [*found, ("Whole training", text or f"not known: {whole.reason}")]
-
-
-def to_prove(finding: Finding, diagnosis: Diagnosis) -> str:
-    """How the repair of a finding is proved once somebody has made it; "" where trainperf does."""
-    if finding.rewritable or not finding.where or finding in diagnosis.practices:
-        return ""
-    trial = by_fix(diagnosis.trials).get(finding.id)
-    if trial is not None and trial.outcome is not Outcome.NOT_TRIED:
-        return ""
-    words = diagnosis.command
-    python = bool(words) and words[0].rpartition("/")[2].startswith("python")
-    command = one_line(shlex.join(words[1:] if python and words[1:2] != ("-m",) else words))
-    return f"Once it is changed, `trainperf try --diff change.diff -- {command}` proves it."
 
 
 SECTIONS = (Section("proofs", 50, proofs, side=""),)

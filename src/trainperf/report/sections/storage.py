@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from trainperf.model import Diagnosis, Objects, Reads, Volume
 from trainperf.model import words as units
 from trainperf.report.document import STEP, Page, Section
@@ -31,19 +33,19 @@ def storage(diagnosis: Diagnosis, page: Page) -> None:
     if not diagnosis.evidence.reads:
         return
     page.heading("Files that are read")
-    for one in diagnosis.evidence.reads[:SHOWN]:
-        _volume(one, page)
-    if len(diagnosis.evidence.reads) > SHOWN:
-        page.prose(f"and from {len(diagnosis.evidence.reads) - SHOWN} more volumes", indent=2)
+    for reads in diagnosis.evidence.reads[:SHOWN]:
+        for name, text in _volume(reads):
+            page.fact(name, text, LABEL)
 
 
-def _volume(one: Reads, page: Page) -> None:
-    rows = [("Where", _where(one.volume)), ("Files", _files(one))]
-    if taken := _each_step(one):
-        rows.append(("Each step", taken))
-    rows.append(("Cold", _cold(one)))
-    for name, text in rows:
-        page.fact(name, text, LABEL)
+def _volume(reads: Reads) -> Iterator[tuple[str, str]]:
+    yield "Where", _where(reads.volume)
+    more = "more than " if reads.at_least else ""
+    files = f"{more}{units.count(reads.files, 'file')}, {units.size(reads.total_bytes)}"
+    yield "Files", files + (f" ({reads.seen_by})" if reads.seen_by else "")
+    if taken := _each_step(reads):
+        yield "Each step", taken
+    yield "Cold", _cold(reads)
 
 
 def _where(volume: Volume) -> str:
@@ -55,74 +57,55 @@ def _where(volume: Volume) -> str:
     return text
 
 
-def _files(one: Reads) -> str:
-    small, middle, large = one.sizes
-    many = units.count(one.files, "file")
-    text = f"{'more than ' if one.at_least else ''}{many}, {units.size(one.total_bytes)}"
-    if one.files > 1:
-        text += f"; the middle one has {units.size(middle)}"
-        if large > 1.5 * small:
-            text += f", most have between {units.size(small)} and {units.size(large)}"
-    return f"{text} ({one.seen_by})" if one.seen_by else text
-
-
-def _each_step(one: Reads) -> str:
+def _each_step(reads: Reads) -> str:
     told = []
-    if one.opens_per_step is not None and one.opens_per_step >= 0.05:
-        told.append(f"opens {units.number(one.opens_per_step, 2)} files")
-    if one.bytes_per_step is not None:
-        told.append(f"reads {units.size(one.bytes_per_step)} ({one.bytes_basis})")
-        if one.stored_per_step is not None:
-            share = min(1.0, one.stored_per_step / one.bytes_per_step)
-            told.append("all from memory" if share < 0.01 else f"{units.share(share)} from storage")
-    elif one.stored_per_step is not None:
-        much = units.size(one.stored_per_step) if one.stored_per_step >= 1024 else "nothing"
-        told.append(f"takes {much} from storage; what it takes from memory cannot be counted")
-    if one.needed_bytes_s is not None:
-        told.append(f"{units.size(one.needed_bytes_s)}/s if it never waited")
+    if reads.opens_per_step is not None and reads.opens_per_step >= 0.05:
+        told.append(f"opens {units.number(reads.opens_per_step, 2)} files")
+    if reads.bytes_per_step is not None:
+        told.append(f"reads {units.size(reads.bytes_per_step)}")
+    if reads.stored_per_step is not None:
+        told.append(f"takes {units.size(reads.stored_per_step)} from storage")
+    if reads.needed_bytes_s is not None:
+        told.append(f"{units.size(reads.needed_bytes_s)}/s if it never waited")
     return "; ".join(told)
 
 
-def _cold(one: Reads) -> str:
-    if one.cold_bytes_s is None:
-        return f"not measured: {one.reason or 'no file was read'}"
-    text = f"{units.size(one.cold_bytes_s)}/s by one reader"
-    if one.cold_parallel_bytes_s is not None:
-        text += f", {units.size(one.cold_parallel_bytes_s)}/s by four"
-    return f"{text} ({units.size(one.probed_bytes)} were read)"
+def _cold(reads: Reads) -> str:
+    """Say how fast files are read that are not in memory."""
+    if reads.cold_bytes_s is None:
+        return f"not measured: {reads.reason or 'no file was read'}"
+    text = f"{units.size(reads.cold_bytes_s)}/s by one reader"
+    if reads.cold_parallel_bytes_s is not None:
+        text += f", {units.size(reads.cold_parallel_bytes_s)}/s by four"
+    return text
 
 
 def objects(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what the script asked of each bucket."""
+    """Print each bucket, and what was asked of it while the script ran."""
     if not diagnosis.evidence.objects:
         return
     page.heading("S3")
-    for one in diagnosis.evidence.objects:
-        region = f", {one.region}" if one.region else ""
-        page.prose(f"s3://{one.bucket}/{one.prefix}{region}", indent=2)
-        page.prose(_seen(one), indent=4)
+    for bucket in diagnosis.evidence.objects:
+        region = f", {bucket.region}" if bucket.region else ""
+        page.prose(f"s3://{bucket.bucket}/{bucket.prefix}{region}", indent=2)
+        page.prose(_seen(bucket), indent=4)
 
 
-def _seen(one: Objects) -> str:
-    if not one.requests:
+def _seen(bucket: Objects) -> str:
+    """The script's own requests."""
+    if not bucket.requests:
         return "Named in the script; no request by boto3 or s3fs was seen."
-    text = units.count(one.requests, "request")
-    if one.requests_s is not None:
-        text += f", {units.rate(one.requests_s, 'requests')}"
-    if one.requests_per_step is not None:
-        text += f", {units.number(one.requests_per_step)} for each batch"
-    if one.request_s is not None:
-        text += f"; {units.seconds(one.request_s)} until the response"
-    if one.body_s is not None:
-        text += f", {units.seconds(one.body_s)} to read it"
-    if one.concurrency is not None:
-        text += f"; {units.number(one.concurrency, 2)} at once"
-    if one.mean_object_bytes is not None:
-        text += f"; objects of {units.decimal_size(one.mean_object_bytes)} on average"
-    if one.errors:
-        told = (f"{name} {units.count(many, 'time')}" for name, many in one.errors)
-        text += f". Answered with {', '.join(told)}"
-    return f"{text}."
+    told = [units.count(bucket.requests, "request")]
+    if bucket.requests_per_step is not None:
+        told.append(f"{units.number(bucket.requests_per_step)} for each batch")
+    if bucket.request_s is not None:
+        told.append(f"{units.seconds(bucket.request_s)} until the response")
+    if bucket.concurrency is not None:
+        told.append(f"{units.number(bucket.concurrency, 2)} at once")
+    if bucket.mean_object_bytes is not None:
+        told.append(f"objects of {units.decimal_size(bucket.mean_object_bytes)} on average")
+    told += [f"{name} {units.count(many, 'time')}" for name, many in bucket.errors]
+    return f"{', '.join(told)}."
 
 
 SECTIONS = (

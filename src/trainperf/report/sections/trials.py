@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from itertools import groupby
 
-from trainperf.model import Control, Diagnosis, Outcome, Stack, Trial, Trials, by_fix
+from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import (
     BAD,
@@ -26,6 +26,8 @@ from trainperf.report.document import (
 from trainperf.report.level import beside_trials
 from trainperf.report.sections.experiment import apart
 
+HEADING = "Tried on the script itself"
+
 GROUPS = {
     Outcome.KEPT: ("kept", GOOD),
     Outcome.CHANGES: ("tried, faster, but changes the experiment", WARN),
@@ -42,12 +44,8 @@ GROUPS = {
 SAYS_WHY = (Outcome.NOT_TRIED, Outcome.LOSES)
 """Outcomes that no figure of the trial explains."""
 
-IN_THE_LOOP = "in the loop"
-"""The basis of what a probe has decided."""
-
 BEATEN = "tried, another way to make the same change gives more"
 ALONE = "tried alone, not on top of what is kept"
-
 UNDECIDED = "tried, not told from noise"
 
 HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, WARN), (ALONE, WARN), (UNDECIDED, WARN))) | dict(
@@ -55,63 +53,90 @@ HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, WARN), (ALONE, WARN), (UNDECIDED
 )
 """The headings in the order of the report, with their styles."""
 
+NO_CONTROL = "The script was not compared with itself: how much could be noise is not known."
+
 
 def trials(diagnosis: Diagnosis, page: Page) -> None:
     """Print the fixes by what came of them, with how they were measured above."""
     if not diagnosis.trials:
         return
-    page.heading("Tried on the script itself")
-    for text in how(diagnosis):
-        page.prose(text, indent=2)
+    page.heading(HEADING)
+    trying = diagnosis.trying
+    if trying is not None and trying.mode != "none":
+        page.prose(_mode(trying), indent=2)
+    _trust(diagnosis, page)
     page.gap()
-    page.add(TrialRows(tuple(row(trial, diagnosis) for trial in ordered(diagnosis))))
-    rest(diagnosis, page)
-
-
-NO_CONTROL = (
-    "Control: the script was not compared with itself, so how much could be noise is not known."
-)
+    floor = None if diagnosis.control is None else diagnosis.control.floor
+    rows = tuple(_row(trial, diagnosis) for trial in _ordered(diagnosis))
+    page.add(TrialRows(rows, floor))
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Print how the script met itself, and name what was not kept by what came of it."""
-    found, trying = ordered(diagnosis), diagnosis.trying
+    found, trying = _ordered(diagnosis), diagnosis.trying
     cut_short = bool(found) and trying is not None and trying.interrupted
-    if all(one.outcome is Outcome.NOT_TRIED for one in found) and not cut_short:
+    if all(trial.outcome is Outcome.NOT_TRIED for trial in found) and not cut_short:
         return
-    page.heading("Tried on the script itself")
-    if trying is not None and cut_short:
-        page.prose(_sentence(trying.reason or "interrupted"), indent=2)
-    if diagnosis.control is not None:
-        control = diagnosis.control
-        figure = units.measured(control.speedup, control.low, control.high)
-        noise = f"gains below {units.share(control.floor)} could be noise"
-        page.prose(f"The script against itself: {figure}, so {noise}.", indent=2)
-    elif any(map(_by_slices, found)):
+    page.heading(HEADING)
+    _trust(diagnosis, page)
+    told = apart(diagnosis)
+    rest = [trial for trial in found if not trial.kept and trial.fix not in told]
+    for words, those in groupby(rest, key=lambda trial: heading(trial, diagnosis)):
+        page.prose(f"{words.capitalize()}: {', '.join(map(_figure, those))}.", indent=2)
+
+
+def _trust(diagnosis: Diagnosis, page: Page) -> None:
+    """Say why there are no more trials, and how much of their figures could be noise."""
+    trying, control = diagnosis.trying, diagnosis.control
+    if trying is not None and trying.reason:
+        page.prose(f"{trying.reason[0].upper()}{trying.reason[1:].rstrip('.')}.", indent=2)
+    if control is not None:
+        page.prose(f"{against_itself(control)}.{_band(control)}", indent=2)
+    elif any(trial.basis == "steps" and trial.pairs for trial in diagnosis.trials):
         page.prose(NO_CONTROL, indent=2)
     if busy := beside_trials(diagnosis):
         page.prose(busy, indent=2)
-    told = apart(diagnosis)
-    rest = [one for one in found if not one.kept and one.fix not in told]
-    for words, those in groupby(rest, key=lambda one: heading(one, diagnosis)):
-        page.prose(f"{words.capitalize()}: {', '.join(map(_figure, those))}.", indent=2)
+
+
+def against_itself(control: Control) -> str:
+    """Say how the script meets itself, and so what could be noise."""
+    figure = units.measured(control.speedup, control.low, control.high)
+    noise = f"gains below {units.share(control.floor)} could be noise"
+    return f"The script against itself: {figure}, so {noise}"
+
+
+def _band(control: Control) -> str:
+    """Say what the losses of changes were compared with, where they are not reproducible."""
+    if control.reproducible is None:
+        return " No losses were seen, so they could not be compared."
+    if control.reproducible:
+        return ""
+    much = "" if control.loss_band is None else f" by up to {units.share(control.loss_band)}"
+    return f" Its losses differ from run to run{much}."
+
+
+def _mode(trying: Trials) -> str:
+    """Say how the trials were made."""
+    if trying.mode == "side by side":
+        slices = trying.mode_reason or "a few steps"
+        return f"Side by side: the script and each change ran alternately, in slices of {slices}."
+    why = f": {trying.mode_reason.rstrip('.')}" if trying.mode_reason else ""
+    return f"One after another, in fresh processes of the script and of each change{why}."
 
 
 def _figure(trial: Trial) -> str:
     """A trial's name, with what it measured."""
-    if trial.speedup is None:
-        return trial.name
-    place = f" {IN_THE_LOOP}" if trial.basis == IN_THE_LOOP else ""
-    return f"{trial.name} {units.ratio(trial.speedup)}{place}"
+    return trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
 
 
-def ordered(diagnosis: Diagnosis) -> list[Trial]:
+def _ordered(diagnosis: Diagnosis) -> list[Trial]:
     """The trials in the order of the report: by what came of them."""
     order = list(HEADINGS)
     return sorted(diagnosis.trials, key=lambda trial: order.index(heading(trial, diagnosis)))
 
 
 def heading(trial: Trial, diagnosis: Diagnosis) -> str:
+    """What came of a trial."""
     best = by_fix(diagnosis.trials)[trial.fix]
     if trial.outcome is Outcome.REDUNDANT and trial.variant and best.kept:
         return BEATEN
@@ -122,135 +147,29 @@ def heading(trial: Trial, diagnosis: Diagnosis) -> str:
     return GROUPS[trial.outcome][0]
 
 
-def row(trial: Trial, diagnosis: Diagnosis) -> Tried:
+def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
     """A trial as a row of the table of all of them."""
-    bound = "" if trial.bound is None else units.bound(trial.bound)
     came = heading(trial, diagnosis)
-    row = Tried(came, HEADINGS[came], trial.name, bound, reason=trial.why, losses=trial.parity)
+    row = Tried(came, HEADINGS[came], trial.name, trial.bound, note=trial.why)
     if trial.speedup is None:
         return row
-    return replace(
-        row,
-        measured=units.measured(trial.speedup, trial.low, trial.high),
-        kept=trial.kept,
-        pairs=f"{trial.pairs:,}",
-        steps=f"{trial.steps:,}" if trial.basis == "steps" else "",
-        reason=trial.why if trial.outcome in SAYS_WHY else trial.how,
-        once=once(trial),
-    )
+    why = trial.why if trial.outcome in SAYS_WHY else trial.how
+    gain = (trial.speedup, trial.low, trial.high)
+    return replace(row, gain=gain, kept=trial.kept, note=came_with(trial, why))
 
 
-def _by_slices(trial: Trial) -> bool:
-    return trial.basis == "steps" and bool(trial.pairs)
+def came_with(trial: Trial, why: str) -> str:
+    """Say how the losses of a trial compare, why it came out so, and what it costs once."""
+    return "; ".join(filter(None, (trial.parity, why, once(trial))))
 
 
 def once(trial: Trial) -> str:
-    """Say what a fix costs once, and when that is earned back."""
-    if not trial.one_off_s or trial.one_off_s < 0:
-        return ""
-    back = trial.break_even_steps
-    earned = "" if back is None else f", earned back after {units.count(back, 'step')}"
-    return f"costs {units.seconds(trial.one_off_s)} once{earned}"
-
-
-def how(diagnosis: Diagnosis) -> list[str]:
-    """Say how the trials were made, and how much of their figures could be noise."""
-    trying, measured = diagnosis.trying, list(filter(_by_slices, diagnosis.trials))
-    told = []
-    if trying is not None and trying.mode != "none":
-        told.append(_mode(trying, measured))
-    if trying is not None and trying.passive and trying.mode != "none":
-        told.append(
-            "Neighbours took cores, so threads of OpenMP slept where they waited for one another "
-            "(OMP_WAIT_POLICY=passive), in every process."
-        )
-    if trying is not None and trying.huge_pages and measured:
-        told.append(
-            "Tensors lay on huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1) in every process: "
-            "on small ones two runs of one script can differ."
-        )
-    if trying is not None and trying.growth and measured:
-        told.append(
-            "TensorFlow took the GPU memory that it needed, not all there is "
-            "(TF_FORCE_GPU_ALLOW_GROWTH=true), in every process."
-        )
-    if trying is not None and trying.reason:
-        told.append(_sentence(trying.reason))
-    if any(trial.basis == IN_THE_LOOP for trial in diagnosis.trials):
-        told.append(
-            'What stands "in the loop" was measured there, in turns with the step as it is; it '
-            "gained nothing, so no process was started for it."
-        )
-    control = diagnosis.control
-    if control is not None:
-        told.append(_control(control) if measured else against_itself(control))
-    elif measured:
-        told.append(NO_CONTROL)
-    if busy := beside_trials(diagnosis):
-        told.append(busy)
-    return told
-
-
-def _sentence(reason: str) -> str:
-    return f"{reason[0].upper()}{reason[1:].rstrip('.')}."
-
-
-def _mode(trying: Trials, measured: list[Trial]) -> str:
-    if trying.mode == "side by side":
-        held = trying.mode_reason or "a few steps"
-        text = f"Side by side: the script and each change took turns in slices of {held}"
-        if trying.two_legs:
-            text += f", two at a time, as {trying.two_legs}"
-    else:
-        text = "One after another: fresh processes of the script and of each change, in turns"
-    if measured:
-        each = " each" if len(measured) > 1 else ""
-        pairs = _from_to([trial.pairs for trial in measured], "pair")
-        text += f", {pairs}{each} ({_from_to([trial.steps for trial in measured], 'step')})"
-    if trying.seed is not None:
-        text += f", all from the seed {trying.seed}"
-    why = trying.mode_reason.rstrip(".")
-    return f"{text}. They did not run side by side because {why}." if _late(trying) else f"{text}."
-
-
-def _from_to(many: list[int], thing: str) -> str:
-    least, most = min(many), max(many)
-    return units.count(most, thing) if least == most else f"{least:,} to {most:,} {thing}s"
-
-
-def _late(trying: Trials) -> bool:
-    return trying.mode == "one after another" and bool(trying.mode_reason)
-
-
-def against_itself(control: Control) -> str:
-    """Say how the script meets itself, and so what could be noise."""
-    figure = units.measured(control.speedup, control.low, control.high)
+    """Say what a fix costs once, "" where that is nothing."""
     return (
-        f"Control (the script against itself): {figure}, so gains below "
-        f"{units.share(control.floor)} could be noise."
+        f"costs {units.seconds(trial.one_off_s)} once"
+        if trial.one_off_s and trial.one_off_s > 0
+        else ""
     )
-
-
-def _control(control: Control) -> str:
-    text = against_itself(control)
-    if control.reproducible is None:
-        return f"{text} No losses were seen, so they could not be compared."
-    if control.reproducible:
-        return f"{text} Its losses were the same from run to run."
-    band = control.loss_band
-    much = "" if band is None else f" by up to {units.share(band)}"
-    judged = ": changes were judged by that band" if band is not None else ""
-    return f"{text} The script's losses differ from run to run{much}{judged}."
-
-
-def rest(diagnosis: Diagnosis, page: Page) -> None:
-    """Say what budget would have let all be tried."""
-    trying = diagnosis.trying
-    if trying is None or trying.budget_needed_s is None:
-        return
-    page.gap()
-    needed = units.budget(trying.budget_needed_s)
-    page.prose(f"With `--budget {needed}` there is time for those that it ran out for.", indent=2)
 
 
 def stack(diagnosis: Diagnosis, page: Page) -> None:
@@ -272,37 +191,19 @@ def stack(diagnosis: Diagnosis, page: Page) -> None:
         beneath = (alone[one].speedup or 1.0 for one in trial.on_top if one in alone)
         took = kept.before_step_s / math.prod(beneath) / trial.speedup
         rows.append((f"{fix} {'on top' if trial.on_top else 'alone'}", figure, took, MODEL))
-    many = len(kept.fixes)
-    together = say("both together" if many == 2 else f"all {many} together", STRONG)
     whole = units.measured(kept.speedup, kept.low, kept.high)
-    rows.append((together, whole, kept.after_step_s, GOOD))
+    rows.append((say("all together", STRONG), whole, kept.after_step_s, GOOD))
     longest = max(seconds for _, _, seconds, _ in rows if seconds is not None)
     page.table(
         [[name, gain, "" if took is None else units.seconds(took)] for name, gain, took, _ in rows],
         right=(2,),
         elastic=(0,),
         lengths=[
-            None if seconds is None or longest <= 0 else (seconds / longest, tone)
-            for _, _, seconds, tone in rows
+            None if seconds is None else (seconds / longest, tone) for _, _, seconds, tone in rows
         ],
     )
-    page.prose(interaction(kept), indent=2)
-
-
-def interaction(kept: Stack) -> str:
     if not kept.together:
-        return "Not measured together: the product of these, each on top of those before it."
-    measured = f"{units.count(kept.pairs, 'pair')} of slices, {units.count(kept.steps, 'step')}"
-    if kept.interaction is None:
-        return f"Measured together in {measured}."
-    product = kept.speedup / kept.interaction
-    whole = units.measured(kept.speedup, kept.low, kept.high).partition(" ")[0]
-    parts = f"Together {whole} ({measured}); the parts would multiply to {units.bound(product)}"
-    if kept.low <= product <= kept.high:
-        return f"{parts}: each gives its own gain, whatever the others do."
-    if product > kept.speedup:
-        return f"{parts}: they share a part of the gain."
-    return f"{parts}: one makes room for the other."
+        page.prose("Not measured together: the product of these.", indent=2)
 
 
 SECTIONS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from trainperf.model import Diagnosis
+from trainperf.model import Diagnosis, words
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 
 ASSETS = "templates"
@@ -43,6 +43,8 @@ def render(
         keep_trailing_newline=False,
     )
     environment.filters["prose"] = prose
+    environment.filters["times"] = words.bound
+    environment.filters["gain"] = lambda gain: words.measured(*gain)
     style, script = (
         environment.loader.get_source(environment, name)[0] if environment.loader else ""
         for name in ("report.css", "report.js")

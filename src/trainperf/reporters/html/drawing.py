@@ -6,12 +6,10 @@ And what is drawn of the trials: the interval of each on one scale, so that they
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainperf.model import Diagnosis
 from trainperf.model import words as units
-from trainperf.report.sections import trials
+from trainperf.report.document import TrialRows, Tried
 
 _TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4)
 
@@ -41,8 +39,12 @@ class Scale:
     low: float
     high: float
 
-    def at(self, speedup: float) -> float:
-        """The share of the width where a speed-up stands; at the edge where it is outside."""
+    def at(self, speedup: float | None) -> str:
+        """The place of a speed-up, at the edge where it is outside; "" of None."""
+        return "" if speedup is None else percent(self.share(speedup))
+
+    def share(self, speedup: float) -> float:
+        """The share of the width where a speed-up stands."""
         inside = min(max(speedup, self.low), self.high)
         return math.log(inside / self.low) / math.log(self.high / self.low)
 
@@ -50,18 +52,11 @@ class Scale:
         """The marks that stand so far apart, 1× always among them."""
         taken = [1.0]
         for tick in _TICKS:
-            inside = 0.02 <= self.at(tick) <= 0.95 and self.low < tick < self.high
-            if inside and all(abs(self.at(tick) - self.at(one)) * 100 >= APART for one in taken):
+            inside = 0.02 <= self.share(tick) <= 0.95 and self.low < tick < self.high
+            far = (abs(self.share(tick) - self.share(one)) * 100 >= APART for one in taken)
+            if inside and all(far):
                 taken.append(tick)
-        return [Tick(percent(self.at(tick)), f"{tick:g}×", tick == 1.0) for tick in sorted(taken)]
-
-
-def scale(speedups: Iterable[float | None]) -> Scale:
-    """The scale on which all these speed-ups have their place, with some room about 1.0."""
-    known = [one for one in speedups if one is not None and one > 0 and math.isfinite(one)]
-    low = min([0.9, *known]) / 1.03
-    high = max([1.25, *known]) * 1.06
-    return Scale(max(low, 0.05), min(high, 1e6))
+        return [Tick(self.at(tick), f"{tick:g}×", tick == 1.0) for tick in sorted(taken)]
 
 
 @dataclass(frozen=True)
@@ -82,57 +77,45 @@ class Interval:
     kept: bool
 
 
-def interval(
-    on: Scale,
-    speedup: float,
-    low: float | None,
-    high: float | None,
-    *,
-    bound: float | None,
-    floor: float | None,
-    kept: bool = False,
-) -> Interval:
-    """Place a speed-up on the scale."""
-    told = [f"measured {units.measured(speedup, low, high)}"]
-    if bound is not None:
-        told.append(f"at most {units.bound(bound)}")
-    if floor is not None:
-        told.append(f"gains below {units.share(floor)} could be noise")
-    least = on.at(1 / (1 + floor)) if floor is not None else 0.0
-    most = on.at(1 + floor) if floor is not None else 0.0
-    return Interval(
-        one=percent(on.at(1.0)),
-        point=percent(on.at(speedup)),
-        low="" if low is None else percent(on.at(low)),
-        high="" if high is None else percent(on.at(high)),
-        bound="" if bound is None else percent(on.at(bound)),
-        noise_from="" if floor is None else percent(least),
-        noise_length="" if floor is None else percent(most - least),
-        words="; ".join(told),
-        kept=kept,
-    )
-
-
 @dataclass(frozen=True)
 class Plots:
-    """The drawings of the trials in the order of the report, and the marks of their scale."""
+    """The drawings of the trials in their order, and the marks of their scale."""
 
     axis: tuple[Tick, ...]
     intervals: tuple[Interval | None, ...]
 
 
-def plots(diagnosis: Diagnosis) -> Plots:
-    """Place all trials that were measured on one scale."""
-    control, made = diagnosis.control, trials.ordered(diagnosis)
-    floor = None if control is None else control.floor
-    figures = [one for trial in made for one in (trial.low, trial.high, trial.speedup, trial.bound)]
+def plots(trials: TrialRows) -> Plots:
+    """Place all trials that were measured on one scale, with some room about 1.0."""
+    floor = trials.floor
+    figures = [figure for row in trials.rows for figure in (*(row.gain or ()), row.bound)]
+    figures += [] if floor is None else [1 + floor, 1 / (1 + floor)]
+    known = [figure for figure in figures if figure and math.isfinite(figure)]
+    low, high = min([0.9, *known]) / 1.03, max([1.25, *known]) * 1.06
+    scale = Scale(max(low, 0.05), min(high, 1e6))
+    intervals = tuple(_interval(scale, row, floor) for row in trials.rows)
+    return Plots(tuple(scale.ticks()) if any(intervals) else (), intervals)
+
+
+def _interval(scale: Scale, row: Tried, floor: float | None) -> Interval | None:
+    if row.gain is None:
+        return None
+    speedup, low, high = row.gain
+    told = [f"measured {units.measured(speedup, low, high)}"]
+    if row.bound is not None:
+        told.append(f"at most {units.bound(row.bound)}")
+    noise = ("", "")
     if floor is not None:
-        figures += [1 + floor, 1 / (1 + floor)]
-    on = scale(figures)
-    intervals = tuple(
-        interval(on, one.speedup, one.low, one.high, bound=one.bound, floor=floor, kept=one.kept)
-        if one.speedup is not None
-        else None
-        for one in made
+        told.append(f"gains below {units.share(floor)} could be noise")
+        least, most = scale.share(1 / (1 + floor)), scale.share(1 + floor)
+        noise = (percent(least), percent(most - least))
+    return Interval(
+        scale.at(1.0),
+        scale.at(speedup),
+        scale.at(low),
+        scale.at(high),
+        scale.at(row.bound),
+        *noise,
+        words="; ".join(told),
+        kept=row.kept,
     )
-    return Plots(tuple(on.ticks()) if any(intervals) else (), intervals)

@@ -1,18 +1,16 @@
-"""The sections of a report as a page shows them: their text as HTML, their tables as cells.
-
-The bar of a step is left out here: the page draws its own.
-"""
+"""The sections of a report as a page shows them: their text as HTML, their tables as cells."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from trainperf.model import words as units
 from trainperf.report.document import (
     STRONG,
-    Apart,
+    Bar,
     Block,
     Code,
     Commands,
@@ -28,17 +26,38 @@ from trainperf.report.document import (
     TrialRows,
     Tried,
     plain_text,
-    say,
 )
-from trainperf.report.plain import one_line, plain
-from trainperf.reporters.html.code import coloured
-from trainperf.reporters.html.drawing import percent
+from trainperf.report.plain import dedented, one_line, plain
+from trainperf.reporters.html.drawing import Plots, percent, plots
 from trainperf.reporters.html.markup import LONGEST_CELL, clipped, prose, styled
 
 EMPTY = Markup("")
 
 LONGEST_LINE = 2000
 """Characters of a line of a program's output at most."""
+
+ROOM = 0.09
+"""Share of the bar of a step from which a part has room for its number."""
+
+REST = "rest"
+"""The tone of what passes beneath a line."""
+
+DEEPEST = 9
+"""How far a line moves to the right at most."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the bar of a step, with its row in the legend."""
+
+    name: str
+    fill: str
+    x: str
+    width: str
+    middle: str
+    seconds: str
+    share: str
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,10 +77,10 @@ class Shown:
     """One thing that a section shows.
 
     `kind` is "heading", "title" (of a finding, `label` its number), "prose", "fact" (with a label),
-    "item", "table", "code", "command" (`label` says what it does), "trials", "output" or "lines"
-    (`stretches`, and the names and tones of their `kinds`). Of a
-    table, `rows` are the cells, `head` their headings, `right` the columns of numbers, and `drawn`
-    the width and the tone of the bar behind each row, where it has them.
+    "item", "table", "code", "command" (`label` says what it does), "bar" (`pieces`), "trials" (with
+    their `plots`), "output" or "lines" (`stretches`, and the names and tones of their `kinds`). Of
+    a table, `rows` are the cells, `head` their headings, `right` the columns of numbers, and
+    `drawn` the width and the tone of the bar behind each row, where it has them.
     """
 
     kind: str
@@ -72,6 +91,8 @@ class Shown:
     right: tuple[int, ...] = ()
     drawn: tuple[tuple[str, str], ...] = ()
     trials: tuple[Tried, ...] = ()
+    plots: Plots | None = None
+    pieces: tuple[Piece, ...] = ()
     stretches: tuple[Stretch, ...] = ()
     kinds: tuple[tuple[str, str], ...] = ()
 
@@ -87,23 +108,19 @@ class View:
 def view(document: Document, *names: str) -> View | None:
     """Some sections of a report under the first heading; None if none is there."""
     found = [one for name in names if (one := document.section(name)) is not None]
-    return shown([block for one in found for block in one.blocks])
-
-
-def shown(blocks: Sequence[Block]) -> View | None:
-    """Blocks as a page shows them, under their first heading; None where nothing is to be shown."""
-    heading = next((one for one in blocks if isinstance(one, Heading)), None)
+    blocks = [block for one in found for block in one.blocks]
+    heading = next((block for block in blocks if isinstance(block, Heading)), None)
     made = [one for block in blocks if block is not heading for one in _shown(block)]
     return View(heading.text if heading else "", tuple(made)) if made else None
 
 
-def _shown(block: Block) -> list[Shown]:
+def _shown(block: Block) -> Sequence[Shown]:
     match block:
         case Heading(text):
             return [Shown("heading", prose(text))]
         case Prose(words, indent, first):
             label = plain_text(first).strip()
-            if (label or 0 < indent < 4) and {span.tone for span in words} == {STRONG}:
+            if (label or 0 < indent < 4) and words[:1] and words[0].tone == STRONG:
                 return [Shown("title", styled(words), "" if label == "-" else label)]
             kind = "prose" if not label else "item" if label == "-" else "fact"
             return [Shown(kind, styled(words), label)]
@@ -111,21 +128,21 @@ def _shown(block: Block) -> list[Shown]:
             return [Shown("fact", styled(words), label)]
         case Item(words):
             return [Shown("item", styled(words), "-")]
-        case Apart(one, other, tone):
-            return [Shown("prose", styled(say(f"{one} · {other}" if one else other, tone)))]
-        case Code(source, language):
-            return [Shown("code", coloured(source, language))]
+        case Code(source):
+            return [Shown("code", escape(dedented(source)))]
         case Commands(rows):
             return [
-                Shown("command", Markup.escape(one_line(command)), f"{what[:1].upper()}{what[1:]}")
+                Shown("command", escape(one_line(command)), f"{what[:1].upper()}{what[1:]}")
                 for command, what in rows
             ]
         case Output(text):
             lines = plain(text).expandtabs(8).split("\n")
             kept = "\n".join(line.rstrip()[:LONGEST_LINE] for line in lines)
-            return [Shown("output", Markup.escape(kept))]
+            return [Shown("output", escape(kept))]
+        case Bar(parts):
+            return [Shown("bar", pieces=tuple(_pieces(parts)))]
         case TrialRows(tried):
-            return [Shown("trials", trials=tried)]
+            return [Shown("trials", trials=tried, plots=plots(block))]
         case Table():
             return [_table(block)]
         case Lines(rows, kinds):
@@ -134,6 +151,19 @@ def _shown(block: Block) -> list[Shown]:
             more = (("in what it calls", REST),) if kinds and deeper else ()
             return [Shown("lines", stretches=stretches, kinds=(*kinds, *more))]
     return []
+
+
+def _pieces(parts: Sequence[tuple[str, float, str]]) -> Sequence[Piece]:
+    """The parts of a bar, one beside the other."""
+    whole, start, pieces = sum(seconds for _, seconds, _ in parts), 0.0, []
+    for name, seconds, tone in parts:
+        share = seconds / whole
+        place = (percent(start), percent(share), percent(start + share / 2))
+        told = units.share(share)
+        label = told if share >= ROOM else ""
+        pieces.append(Piece(name, tone, *place, units.seconds(seconds), told, label))
+        start += share
+    return pieces
 
 
 def _table(table: Table) -> Shown:
@@ -150,13 +180,6 @@ def _table(table: Table) -> Shown:
     )
 
 
-REST = "rest"
-"""The tone of what passes beneath a line."""
-
-DEEPEST = 9
-"""How far a line moves to the right at most."""
-
-
 def _stretch(row: SourceRow) -> Stretch:
     """A row with its bar: what passes on the line itself, then what passes beneath it."""
     pieces, at = [], row.start
@@ -167,7 +190,7 @@ def _stretch(row: SourceRow) -> Stretch:
         pieces.append((percent(at), percent(beneath), REST))
     return Stretch(
         row.shown,
-        coloured(clipped(one_line(row.text)), "python") if row.text else prose(row.what),
+        escape(clipped(one_line(row.text))) if row.text else prose(row.what),
         row.where,
         prose(row.what) if row.text else EMPTY,
         min(row.depth, DEEPEST),

@@ -11,63 +11,49 @@ from markupsafe import Markup
 
 from trainperf.model import Timeline
 from trainperf.model import words as units
-from trainperf.report.plain import one_line
 from trainperf.reporters.html.drawing import Tick, percent
 
-PHASES = {
-    "start-up": ("start-up", "rest"),
-    "warmup": ("warm-up", "rest"),
-    "real": ("the step as it is", "ink"),
-    "resident": ("data already there", "model"),
-    "local": ("without the exchange", "exchange"),
-    "input": ("data alone", "data"),
-    "profile": ("profiled", "host"),
-    "exchange": ("the exchange, measured", "exchange"),
-    "all_reduce": ("all-reduce alone", "exchange"),
-    "stages": ("input, stage by stage", "data"),
-    "probes": ("probes", "host"),
-    "facts": ("facts read", "rest"),
-    "between": ("to the end of the epoch", "rest"),
+FILLS = {
+    "real": "ink",
+    "resident": "model",
+    "local": "exchange",
+    "exchange": "exchange",
+    "all_reduce": "exchange",
+    "input": "data",
+    "stages": "data",
+    "profile": "host",
+    "probes": "host",
 }
-"""The names of the phases, and their fills."""
+"""The fills of the phases, "rest" for others."""
+
+NAMES = {
+    "rest": "start-up, warm-up, ends of epochs",
+    "ink": "the step as it is",
+    "model": "the step, its data already there",
+    "exchange": "the exchange, and steps without it",
+    "data": "the input alone",
+    "host": "probes and profiles",
+}
+"""What passes in a phase of that fill."""
 
 WORTH_DRAWING = 0.002
 """Share of the run below which a phase is left out."""
-
-ROOM = 0.022
-"""Share of the width from which a phase has room for its number."""
 
 LANES = 8
 """GPUs that are drawn at most."""
 
 _UNITS = 1000.0  # of the drawing, across; 100 upwards
 
-
-LATE = 1.15
-"""A sample that came late counts more than all cores; beyond this much, it is more indeed."""
+Points = Sequence[tuple[float, float | None]]
 
 
 @dataclass(frozen=True)
 class Band:
-    """A stretch of the run in one phase; `key` is its number in the legend."""
+    """A stretch of the run in one phase."""
 
-    key: int
-    name: str
     fill: str
     x: str
     width: str
-    middle: str
-    roomy: bool
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A row of the legend."""
-
-    key: int
-    name: str
-    fill: str
-    seconds: str
 
 
 @dataclass(frozen=True)
@@ -84,13 +70,12 @@ class Lane:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The whole drawing."""
+    """The whole drawing; `phases` are the rows of its legend: fill, name and time."""
 
     bands: tuple[Band, ...]
-    phases: tuple[Phase, ...]
+    phases: tuple[tuple[str, str, str], ...]
     lanes: tuple[Lane, ...]
     ticks: tuple[Tick, ...]
-    omitted: str
 
 
 def drawn(timeline: Timeline | None) -> Drawn | None:
@@ -101,47 +86,16 @@ def drawn(timeline: Timeline | None) -> Drawn | None:
     lanes = [lane for lane in (_cpu(timeline), *_gpus(timeline, min(gpus, LANES))) if lane]
     if not lanes:
         return None
-    bands, phases = _phases(timeline)
-    return Drawn(
-        bands=tuple(bands),
-        phases=tuple(phases),
-        lanes=tuple(lanes),
-        ticks=tuple(_ticks(timeline.seconds)),
-        omitted=f"{LANES} of {gpus} GPUs are drawn." if gpus > LANES else "",
-    )
-
-
-def _phases(timeline: Timeline) -> tuple[list[Band], list[Phase]]:
     bands: list[Band] = []
-    took: dict[str, float] = {}
+    took = dict.fromkeys(NAMES, 0.0)
     for span in timeline.phases:
         share = (span.end - span.start) / timeline.seconds
-        if share < WORTH_DRAWING:
-            continue
-        took[span.phase] = took.get(span.phase, 0.0) + span.end - span.start
-        name, fill = _called(span.phase)
-        start = span.start / timeline.seconds
-        bands.append(
-            Band(
-                key=list(took).index(span.phase) + 1,
-                name=name,
-                fill=fill,
-                x=percent(start),
-                width=percent(share),
-                middle=percent(start + share / 2),
-                roomy=share >= ROOM,
-            )
-        )
-    phases = [
-        Phase(key, *_called(phase), units.seconds(seconds))
-        for key, (phase, seconds) in enumerate(took.items(), start=1)
-    ]
-    return bands, phases
-
-
-def _called(phase: str) -> tuple[str, str]:
-    """The name of a phase, and its fill."""
-    return PHASES.get(phase, (one_line(phase), "rest"))
+        if share >= WORTH_DRAWING:
+            fill = FILLS.get(span.phase, "rest")
+            took[fill] += span.end - span.start
+            bands.append(Band(fill, percent(span.start / timeline.seconds), percent(share)))
+    phases = [(fill, NAMES[fill], units.seconds(time)) for fill, time in took.items() if time]
+    return Drawn(tuple(bands), tuple(phases), tuple(lanes), tuple(_ticks(timeline.seconds)))
 
 
 def _cpu(timeline: Timeline) -> Lane | None:
@@ -150,18 +104,14 @@ def _cpu(timeline: Timeline) -> Lane | None:
     known = [value for _, value in own if value is not None]
     if not known:
         return None
-    others = [value for _, value in whole if value is not None]
-    most = max(timeline.cores, *known, *others)
-    if most <= timeline.cores * LATE:
-        most = timeline.cores
-    mean, peak = sum(known) / len(known), min(max(known), most)
+    most = timeline.cores
     return Lane(
         key="cpu",
-        name=f"CPU: cores busy, of {units.cores(timeline.cores)}",
+        name=f"CPU: cores busy, of {units.cores(most)}",
         most=f"{most:.3g}",
         area=_area(own, timeline.seconds, most),
         line=_line(whole, timeline.seconds, most),
-        words=f"The script kept {mean:.2g} cores busy on average, {peak:.2g} at most.",
+        words=f"The script kept {sum(known) / len(known):.2g} cores busy on average.",
     )
 
 
@@ -184,23 +134,20 @@ def _gpus(timeline: Timeline, many: int) -> Iterator[Lane]:
             )
 
 
-def _runs(
-    points: Sequence[tuple[float, float | None]], seconds: float, most: float
-) -> Iterator[list[tuple[float, float]]]:
+def _runs(points: Points, seconds: float, most: float) -> Iterator[list[tuple[float, float]]]:
     """Places of neighbouring points; where a value is missing, the curve breaks."""
     for there, group in itertools.groupby(points, key=lambda point: point[1] is not None):
-        if not there:
-            continue
-        yield [
-            (
-                min(max(t / seconds, 0.0), 1.0) * _UNITS,
-                100.0 - 100.0 * min(max(value or 0.0, 0.0), most) / most,
-            )
-            for t, value in group
-        ]
+        if there:
+            yield [
+                (
+                    min(max(t / seconds, 0.0), 1.0) * _UNITS,
+                    100.0 - 100.0 * min(max(value or 0.0, 0.0), most) / most,
+                )
+                for t, value in group
+            ]
 
 
-def _area(points: Sequence[tuple[float, float | None]], seconds: float, most: float) -> Markup:
+def _area(points: Points, seconds: float, most: float) -> Markup:
     paths = []
     for run in _runs(points, seconds, most):
         along = "L".join(f"{x:.1f},{y:.1f}" for x, y in run)
@@ -208,7 +155,7 @@ def _area(points: Sequence[tuple[float, float | None]], seconds: float, most: fl
     return Markup("".join(paths))
 
 
-def _line(points: Sequence[tuple[float, float | None]], seconds: float, most: float) -> Markup:
+def _line(points: Points, seconds: float, most: float) -> Markup:
     runs = _runs(points, seconds, most)
     return Markup("".join("M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in run) for run in runs))
 

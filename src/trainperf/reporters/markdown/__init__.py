@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainperf.model import Diagnosis, Finding, Outcome, Trial
+from trainperf.model import Diagnosis
 from trainperf.model import words as units
-from trainperf.report import ignored as ignoring
-from trainperf.report.document import CHANGES, STEP, Page, Written
-from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, of_what
-from trainperf.report.plain import places
-from trainperf.report.sections import (
-    closing,
-    experiment,
-    findings,
-    step,
-    trials,
+from trainperf.report import document
+from trainperf.report.document import (
+    Bar,
+    Block,
+    Code,
+    Commands,
+    Fact,
+    Heading,
+    Item,
+    Lines,
+    Output,
+    Prose,
+    Table,
+    TrialRows,
+    Written,
+    plain_text,
 )
-from trainperf.report.sections.findings import Pair, of_this_experiment
-from trainperf.report.sections.money import costs
-from trainperf.report.whole import document, sections, written
-from trainperf.reporters.markdown.blocks import blocks
+from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
+from trainperf.report.plain import dedented
+from trainperf.report.sections import closing, step
+from trainperf.report.whole import document as whole_document
+from trainperf.report.whole import short
 from trainperf.reporters.markdown.marked import (
     code,
     escaped,
@@ -29,6 +36,7 @@ from trainperf.reporters.markdown.marked import (
     folded,
     inline,
     table,
+    within,
 )
 
 COMMENT_LIMIT = 65_536
@@ -36,11 +44,6 @@ COMMENT_LIMIT = 65_536
 
 SUMMARY_LIMIT = 1024 * 1024
 """The longest summary of a step that GitHub shows, in bytes."""
-
-_NONE = "not measured"
-
-HEAD = ("outside", "lines")
-"""Sections on where the time goes that stand above."""
 
 
 def render(
@@ -52,11 +55,17 @@ def render(
 ) -> str:
     """Return the report in at most `limit` bytes; places are relative to `root`, or the run's.
 
-    Where it would be longer, the patch is left out, then the details, and that is said.
+    What a short report says stands open, the rest is folded. Where it would be longer, the patch is
+    left out, then the rest, and that is said.
     """
     diagnosis = replace(diagnosis, cwd=root or diagnosis.cwd)
-    head = list(_head(diagnosis, judgement))
-    details, patch, end = list(_details(diagnosis)), _patch(diagnosis), _end(diagnosis)
+    open_ = short(diagnosis).sections
+    more = [one for one in whole_document(diagnosis).sections if one not in open_]
+    more = [one for one in more if one.name not in ("next", "spent")]
+    title = [f"## trainperf: {code(diagnosis.script)}", *_judged(judgement, diagnosis)]
+    head = [*title, blocks(open_)]
+    details = [folded("The whole report", blocks(more))] if more else []
+    patch, end = _patch(diagnosis), _end(diagnosis)
     left_out = "_Left out to keep this short: {}. `trainperf show` prints the whole report._"
     for texts in (
         [*head, *details, *patch, end],
@@ -65,152 +74,102 @@ def render(
     ):
         if len(text := _joined(texts)) <= limit:
             return text.decode()
-    first = _joined([*head[:2], left_out.format("all but the verdict"), end])
+    verdict = f"**{inline(diagnosis.verdict.text)}**"
+    first = _joined([*title, verdict, left_out.format("all but the verdict"), end])
     return first[: max(0, limit)].decode("utf-8", "ignore")
 
 
-def _joined(blocks: list[str]) -> bytes:
-    return ("\n\n".join(one for one in blocks if one) + "\n").encode("utf-8", "replace")
+def _joined(texts: list[str]) -> bytes:
+    return ("\n\n".join(text for text in texts if text) + "\n").encode("utf-8", "replace")
 
 
-def _head(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[str]:
-    """The verdict, the times and what to change."""
-    yield f"## trainperf: {code(diagnosis.script)}"
-    yield f"**{inline(diagnosis.verdict.text)}**"
-    yield inline(step.ended_early(diagnosis))
+def _judged(judgement: Judgement, diagnosis: Diagnosis) -> Iterator[str]:
+    """What a check says, and which findings make it fail."""
     yield inline(judgement.answer)
-    if judgement.problems:
+    found = (*diagnosis.findings, *diagnosis.practices)
+    failing = [one for one in found if judgement.level(one, diagnosis) == "error"]
+    problems = [*judgement.problems, *(f"{one.title} ({one.id})" for one in failing)]
+    if problems:
         yield "**Why the check fails**"
-        yield "\n".join(f"- {inline(one)}" for one in judgement.problems)
-    yield blocks([written("proofs", diagnosis)])
-    yield _times(diagnosis)
-    yield blocks([written("lines", diagnosis, short=True)])
-    yield blocks([written("outside", diagnosis)])
-    if diagnosis.cost is not None:
-        yield inline(f"Cost: {costs(diagnosis.cost)}")
-    if found := of_this_experiment(diagnosis):
-        yield "### What to change"
-        yield _findings(found, diagnosis, judgement)
-    if tried := list(_tried_besides(diagnosis)):
-        yield "### Tried"
-        yield table(("Fix", "At most", "Measured (95 % interval)", "Outcome"), tried, right=(1, 2))
-    yield blocks([written("experiment", diagnosis, short=True)])
-    yield inline(closing.answer(diagnosis)[0])
-    if diagnosis.practices:
-        yield "### Time to accuracy (not ranked, not priced)"
-        rows = [_practice(one, diagnosis.cwd) for one in diagnosis.practices]
-        yield "\n".join(f"- {row}" for row in rows)
-    if ignored := ignoring.said(diagnosis.ignored, diagnosis.cwd):
-        yield inline(ignored)
+        yield "\n".join(f"- {inline(problem)}" for problem in problems)
 
 
-def _times(diagnosis: Diagnosis) -> str:
-    real, resident, alone = diagnosis.step_s, diagnosis.resident_s, diagnosis.input_s
-    noise = "" if diagnosis.noise is None else f" ± {units.share(diagnosis.noise)}"
-    cells = (
-        _NONE if real is None else units.seconds(real) + noise,
-        _NONE if resident is None else units.seconds(resident),
-        _NONE if alone is None else units.seconds(alone),
-        ", ".join(step.rates(diagnosis)) or _NONE,
-    )
-    header = ("A step as it is", "with free input", "its input alone", "Throughput")
-    return table(header, [cells], right=range(4))
+def blocks(sections: Sequence[Written]) -> str:
+    """Return sections as Markdown."""
+    whole, before = "", False
+    for block in (block for section in sections for block in section.blocks):
+        if text := _block(block):
+            listed = isinstance(block, (Fact, Item))
+            apart = "\n" if before and listed else "\n\n"
+            whole, before = f"{whole}{apart if whole else ''}{text}", listed
+    return whole
 
 
-def _findings(found: list[Pair], diagnosis: Diagnosis, judgement: Judgement) -> str:
-    rows = [
-        _row(one, trial, diagnosis, judgement.level(one, diagnosis) == "error")
-        for one, trial in found
-    ]
-    header = ("Finding", "At most", "Measured (95 % interval)", "Outcome", "Where")
-    return table(header, rows, right=(1, 2))
+def _block(block: Block) -> str:
+    match block:
+        case Heading(text):
+            return f"### {inline(text)}"
+        case Prose(said, _, first):
+            text = inline(plain_text((*first, *said)).strip())
+            return f"**{text}**" if {span.tone for span in said} == {document.STRONG} else text
+        case Fact(label, said):
+            return f"- {inline(label)}: {within(plain_text(said))}"
+        case Item(said):
+            return f"- {inline(plain_text(said))}"
+        case Code(source, language):
+            return fenced(dedented(source), language)
+        case Output(text):
+            return fenced(text, "text")
+        case Commands(rows):
+            return "\n".join(f"- {code(command)}: {inline(what)}" for command, what in rows)
+        case Bar() | Table() | TrialRows() | Lines():
+            return _table(block)
+    return ""
 
 
-def _row(
-    finding: Finding, trial: Trial | None, diagnosis: Diagnosis, fails: bool
-) -> tuple[str, ...]:
-    measured, outcome = _came_of(trial, diagnosis)
-    return (
-        f"{inline(finding.title)} ({code(finding.id)}){' **fails the check**' if fails else ''}",
-        "not known" if finding.bound is None else units.bound(finding.bound),
-        measured,
-        outcome,
-        code(places(finding.where, diagnosis.cwd, most=1)),
-    )
-
-
-def _tried_besides(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
-    """Rows for what was tried although no finding names it: one that trying disproved."""
-    found = {one.id for one in (*diagnosis.findings, *diagnosis.practices)}
-    found |= experiment.apart(diagnosis)
-    for trial in diagnosis.trials:
-        if trial.fix in found or trial.outcome is Outcome.NOT_TRIED:
-            continue
-        measured, outcome = _came_of(trial, diagnosis)
-        if trial.speedup is None and trial.why:
-            outcome += f": {inline(trial.why)}"
-        bound = "not known" if trial.bound is None else units.bound(trial.bound)
-        yield code(trial.name), bound, measured, outcome
-
-
-def _came_of(trial: Trial | None, diagnosis: Diagnosis) -> tuple[str, str]:
-    """The figures of a trial, and what it decided."""
-    if trial is None:
-        return _NONE, "not tried"
-    outcome = escaped(trials.heading(trial, diagnosis))
-    if trial.speedup is None:
-        return _NONE, outcome
-    figure = units.measured(trial.speedup, trial.low, trial.high)
-    return figure + of_what(trial, diagnosis), outcome
-
-
-def _practice(finding: Finding, cwd: str) -> str:
-    where = places(finding.where, cwd, most=1)
-    at = f" at {code(where)}" if where else ""
-    return f"{inline(finding.title)} ({code(finding.id)}){at}"
-
-
-def _details(diagnosis: Diagnosis) -> Iterator[str]:
-    apart = experiment.apart(diagnosis)
-    told_of = (one for one in diagnosis.findings if one.id not in apart)
-    for finding in (*told_of, *diagnosis.practices):
-        page = Page()
-        findings.alone(finding, diagnosis, page)
-        about = blocks([Written(finding.id, tuple(page.blocks))])
-        yield folded(f"<code>{escaped(finding.id)}</code>: why and how", about)
-    whole = document(diagnosis)
-    names = [one.name for one in sections() if STEP <= one.place < CHANGES]
-    apart_in = [one for one in whole.sections if one.name in names and one.name not in HEAD]
-    if apart_in and diagnosis.step_s is not None:
-        yield folded("Where the time goes", blocks(apart_in))
-    for name in ("not_measured", "notes"):
-        if (found := whole.section(name)) is not None:
-            yield folded(found.heading, blocks([replace(found, blocks=found.blocks[1:])]))
-    if output := step.output_of(diagnosis):
-        yield folded("Last output of the script", fenced(output, "text"))
+def _table(block: Bar | Table | TrialRows | Lines) -> str:
+    header: tuple[str, ...]
+    right: tuple[int, ...]
+    cells: list[tuple[str, ...]]
+    match block:
+        case Bar(parts):
+            header, right = ("Part", "Time", "Share"), (1, 2)
+            whole = sum(seconds for _, seconds, _ in parts)
+            cells = [
+                (inline(name), units.seconds(seconds), units.share(seconds / whole))
+                for name, seconds, _ in parts
+            ]
+        case TrialRows(rows):
+            header, right = ("Fix", "At most", "Measured (95 % interval)", "Outcome"), (1, 2)
+            cells = [
+                (
+                    code(row.name),
+                    "not known" if row.bound is None else units.bound(row.bound),
+                    units.measured(*row.gain) if row.gain else "not measured",
+                    "; ".join(filter(None, (escaped(row.heading), within(row.note)))),
+                )
+                for row in rows
+            ]
+        case Lines(rows):
+            header, right = ("Share", "Line", "Source", "What passes there"), (0,)
+            cells = [(row.shown, code(row.where), code(row.text), within(row.what)) for row in rows]
+        case Table(rows):
+            kept = [i for i in range(len(rows[0])) if any(plain_text(row[i]) for row in rows)]
+            header = tuple(block.header[i].capitalize() if block.header else "" for i in kept)
+            right = tuple(at for at, i in enumerate(kept) if i in block.right)
+            cells = [tuple(within(plain_text(row[i])) for i in kept) for row in rows]
+    return table(header, cells, right)
 
 
 def _patch(diagnosis: Diagnosis) -> list[str]:
     patch = diagnosis.patch
-    if patch is None or not (patch.diff or patch.environment or patch.arguments):
+    if patch is None or not patch.diff:
         return []
-    parts = [fenced(patch.shown, "diff")] if patch.diff else []
-    if patch.environment:
-        parts.append("Set before the script starts:")
-        parts.append(fenced(closing.exports(patch), "bash"))
-    if patch.arguments:
-        parts.append("Run the script as:")
-        parts.append(fenced(closing.command_line(diagnosis), "bash"))
     edits = units.count(closing.edits_in(patch.shown), "edit")
-    name = f"The patch ({edits})" if patch.diff else "The change"
-    return [folded(name, "\n\n".join(parts))]
+    return [folded(f"The patch ({edits})", fenced(patch.shown, "diff"))]
 
 
 def _end(diagnosis: Diagnosis) -> str:
-    machine = diagnosis.evidence.machine
-    instance = "" if machine.instance is None else machine.instance.name
-    device = step.device_line(diagnosis.evidence.device, machine)
-    parts = (instance, device, step.framework_line(diagnosis.evidence.framework))
-    ran_on = "; ".join((*(one for one in parts if one), f"Python {machine.python}"))
-    ran = f"trainperf {diagnosis.trainperf_version}, {units.duration(diagnosis.seconds)}"
-    return f"<sub>{escaped(ran_on)}. {escaped(ran)}, {escaped(diagnosis.created)}.</sub>"
+    framework = step.framework_line(diagnosis.evidence.framework)
+    parts = (framework, f"trainperf {diagnosis.trainperf_version}", diagnosis.created)
+    return f"<sub>{escaped(', '.join(filter(None, parts)))}</sub>"

@@ -8,7 +8,6 @@ from rich.text import Text
 from trainperf.model import words
 from trainperf.report import document
 from trainperf.report.document import (
-    Apart,
     Bar,
     Block,
     Code,
@@ -38,7 +37,6 @@ STYLES = {
     document.BAD: "red",
     document.STRONG: "bold",
     document.QUIET: "dim",
-    document.COMMAND: "cyan",
     document.MODEL: "green",
     document.HOST: "blue",
     document.EXCHANGE: "red",
@@ -70,11 +68,6 @@ WHOLE = 60
 LEAST_SOURCE = 60
 """Columns of source that are not given up to have something beside it."""
 
-LAYOUTS = (("fix", "at most", "measured", "pairs", "steps"), ("fix", "at most", "measured"))
-"""The columns of the trials, and those of a terminal that is too narrow for them."""
-
-RIGHT = ("at most", "pairs", "steps")
-
 
 def write(section: Written, paper: Paper) -> None:
     """Write a section."""
@@ -95,12 +88,6 @@ def _write(block: Block, paper: Paper) -> None:
             paper.prose(text_of(said, paper), indent, first=before)
         case Item(said, indent):
             paper.prose(text_of(said, paper), indent, first=paper.raw("- "))
-        case Apart(one, other, tone, indent):
-            together = f"{one} · {other}" if one else other
-            if len(together) + 4 > paper.width:
-                paper.prose(paper.say(one, STYLES[tone]), indent)
-                together = other
-            paper.prose(paper.say(together, STYLES[tone]), indent)
         case Code(source, language, indent):
             paper.code(source, language, indent)
         case Output(text):
@@ -209,40 +196,19 @@ def _commands(rows: tuple[tuple[str, str], ...], paper: Paper) -> None:
 
 def _trials(rows: tuple[Tried, ...], paper: Paper) -> None:
     """Write the trials beneath the headings of their groups."""
-    header, *lines = _columns(rows, LAYOUTS[0], paper)
-    if 2 + cell_len(header.plain) > paper.full:
-        header, *lines = _columns(rows, LAYOUTS[1], paper, elastic=(0,))
+    cells: list[list[Text | str]] = []
+    for row in rows:
+        bound = "" if row.bound is None else words.bound(row.bound)
+        gain = words.measured(*row.gain) if row.gain else ""
+        cells.append([row.name, bound, paper.say(gain, "bold green" if row.kept else "")])
+    shown = ("fix", "at most", "measured")
+    header, *lines = paper.columns(cells, header=shown, right=(1,), elastic=(0,))
     paper.line(header, 2)
-    unmeasured = [line for line, row in zip(lines, rows, strict=True) if not row.measured]
-    hang = max((cell_len(line.plain.rstrip()) for line in unmeasured), default=0) + 2
     before = ""
     for row, line in zip(rows, lines, strict=True):
         if row.heading != before:
             paper.line(paper.say(row.heading, STYLES[row.tone]), 2)
             before = row.heading
-        if row.measured:
-            paper.line(line, 2)
-            if told := "; ".join(filter(None, (row.losses, row.reason, row.once))):
-                paper.prose(paper.say(told, "dim"), indent=4)
-        else:  # its reason stands in the place of the figures
-            line.rstrip()
-            line.pad_right(hang - cell_len(line.plain))
-            paper.prose(row.reason or "no reason is known", indent=2, first=line)
-
-
-def _columns(
-    rows: tuple[Tried, ...], shown: tuple[str, ...], paper: Paper, elastic: tuple[int, ...] = ()
-) -> list[Text]:
-    cells: list[dict[str, Text | str]] = [
-        {
-            "fix": row.name,
-            "at most": row.bound,
-            "measured": paper.say(row.measured, "bold green" if row.kept else ""),
-            "pairs": row.pairs,
-            "steps": row.steps,
-        }
-        for row in rows
-    ]
-    right = [i for i, name in enumerate(shown) if name in RIGHT]
-    table = [[row[name] for name in shown] for row in cells]
-    return paper.columns(table, header=shown, right=right, elastic=elastic)
+        paper.line(line, 2)
+        if row.note:
+            paper.prose(paper.say(row.note, "dim"), indent=4)

@@ -21,7 +21,7 @@ _LAYOUTS: tuple[dict[str, Any], ...] = (
     {"separators": (",", ":")},
     {},
 )
-"""How notebooks are written; Jupyter's comes first."""
+"""How JSON is written; Jupyter's way comes first."""
 
 
 class NotANotebook(ValueError):  # noqa: N818 - names an outcome; the message is the reason
@@ -83,16 +83,13 @@ class Notebook:
         To the last byte where it is laid out as Jupyter does it, or in another of `_LAYOUTS`.
         Raises `ValueError` as `sources` does.
         """
-        whole, ends = json.loads(self._raw), self._raw[len(self._raw.rstrip()) :]
-        layouts = [{**how, "ensure_ascii": ascii} for how in _LAYOUTS for ascii in (False, True)]
-        same = (how for how in layouts if json.dumps(whole, **how) == self._raw.rstrip())
-        layout = next(same, layouts[0])
+        before, whole = json.loads(self._raw), json.loads(self._raw)
         edited = zip(_code_cells(whole), self.cells, self.sources(text), strict=True)
         for written, cell, source in edited:
             if source != cell.source:
                 lines = re.findall(r"[^\n]*\n|[^\n]+", source)
                 written["source"] = source if isinstance(written["source"], str) else lines
-        return (json.dumps(whole, **layout) + ends).encode()
+        return json_like(self._raw, before, whole).encode()
 
     def _codes(self, text: str) -> Iterator[str]:
         before, *parts = _MARK.split(text)
@@ -102,6 +99,13 @@ class Notebook:
             own_end = cell.code[len(cell.code.rstrip("\n")) :]
             first = before.strip("\n") + "\n" if before.strip() and cell.number == 1 else ""
             yield first + part[1:].rstrip("\n") + own_end
+
+
+def json_like(text: str, before: object, after: object) -> str:
+    """Return `after` as JSON in the layout of `text`, which is `before`; else in Jupyter's."""
+    layouts = [{**how, "ensure_ascii": ascii} for how in _LAYOUTS for ascii in (False, True)]
+    same = (how for how in layouts if json.dumps(before, **how) == text.rstrip())
+    return json.dumps(after, **next(same, layouts[0])) + text[len(text.rstrip()) :]
 
 
 def text_of(cells: Iterable[Cell]) -> str:

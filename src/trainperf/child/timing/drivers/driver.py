@@ -162,10 +162,6 @@ class Driver:
         found: Tracer | None = self.loops.tracer(self)
         return found
 
-    def probe_names(self) -> tuple[str, ...]:
-        """The names of what probes of such a loop record, for where none of them is made."""
-        return tuple(self.loops.probe_names())
-
     def exchange_extras(self) -> list[Extra]:
         """Measurements of the exchange alone; the ranks make them in step."""
         return list(self.loops.exchange_extras(self))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...process import frames
@@ -25,17 +25,37 @@ Where = dict[str, Any] | None
 
 
 class ModelCall(NamedTuple):
-    """The last call of a model that trains, where it was, and with how many shapes of input."""
+    """The last call of a model that trains, where it was, and with how many shapes of input.
+
+    `autocast` is the type of numbers of the region around it, "" for none; with `keeps_graph` its
+    backward may be asked for again.
+    """
 
     module: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     where: Where = None
     shapes: int = 1
+    autocast: str = ""
+    keeps_graph: bool = False
 
     @property
     def arguments(self) -> list[Any]:
         return [*self.args, *self.kwargs.values()]
+
+
+@dataclass
+class Models:
+    """The models of a process, by their ids: where they were built, how a step called them.
+
+    `calls` is filled in once a few steps were taken apart; `alive` are those found in memory.
+    """
+
+    built: dict[int, Any] = field(default_factory=dict)
+    calls: dict[int, ModelCall] = field(default_factory=dict)
+    alive: list[weakref.ref[Any]] = field(default_factory=list)
+    checkpointed: int = 0
+    checkpoint_sites: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -52,7 +72,7 @@ class OptimizerCalls:
 def watch_modules(loops: Any, module: Any) -> None:
     """Note where modules are built; `module` is `torch.nn.modules.module`."""
     process = loops.process
-    built = loops.built_modules
+    built = loops.models.built
     users, getframe = frames.is_users, sys._getframe
     own_of: dict[type, frozenset[int]] = {}
     constructors: set[int] = set()
@@ -119,10 +139,11 @@ def watch_checkpointing(loops: Any, module: Any) -> None:
     """
 
     def entered(*args: Any, **kwargs: Any) -> None:
-        loops.checkpointed += 1
-        here = frames.here() if loops.checkpointed <= LOOKED_AT else None
-        if here is not None and here not in loops.checkpoint_sites:
-            loops.checkpoint_sites.append(here)
+        models = loops.models
+        models.checkpointed += 1
+        here = frames.here() if models.checkpointed <= LOOKED_AT else None
+        if here is not None and here not in models.checkpoint_sites:
+            models.checkpoint_sites.append(here)
 
     for name in ("_checkpoint_without_reentrant_generator", "check_backward_validity"):
         if hasattr(module, name):
@@ -131,7 +152,7 @@ def watch_checkpointing(loops: Any, module: Any) -> None:
 
 def module_site(loops: Any, module: Any) -> Where:
     """The expression of the user's that built a module, None if unknown."""
-    cls, code, offset = loops.built_modules.get(id(module), (0, None, 0))
+    cls, code, offset = loops.models.built.get(id(module), (0, None, 0))
     if cls != id(type(module)):  # another one that was at this address before
         return None
     return frames.site(frames.Place(code, offset, code.co_firstlineno))

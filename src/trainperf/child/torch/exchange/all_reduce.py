@@ -21,9 +21,8 @@ BUDGET_S = 3.0
 """All the rounds of a probe take no longer than this, or half of the time that is left."""
 LEAST_ROUNDS = 3
 MOST_ROUNDS = 20
-MOST_SIZES = 8
 MOST_BYTES = 256 * 1024**2
-"""A larger bucket is timed at this size: so large, the time goes with the bytes."""
+"""Of a step that exchanges more, so much is timed: the rest takes as long in proportion."""
 PARTS = "gradients are exchanged within parts of the job only"
 
 
@@ -58,13 +57,11 @@ def all_reduce(driver: Any, deadline: float) -> None:
     dist = exchange.distributed()
     group = dist.new_group(timeout=timedelta(seconds=TIMEOUT_S))
     try:
-        calls = _timed(driver, dist, group, deadline)
         total, buckets = exchange.sent(driver.loops)
         driver.record.write(
             "all_reduce",
-            calls=[list(call) for call in calls],
             devices=int(dist.get_world_size()),
-            seconds=in_all(buckets, calls),
+            seconds=_timed(driver, dist, group, deadline),
             bytes=total if total is not None else sum(buckets),
         )
         driver.sync()
@@ -88,8 +85,8 @@ def _reason(loops: Any, world: Any) -> str:
     return ""
 
 
-def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> list[tuple[int, float]]:
-    """Time all-reduces of the sizes of a step's buckets: (bytes, median seconds) of each.
+def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> float:
+    """Median seconds of the all-reduces of a step's buckets, one after the other.
 
     All ranks make the same calls at the same time.
     """
@@ -102,42 +99,34 @@ def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> list[tuple[in
         dist.broadcast_object_list(told, src=0, group=group, device=device)
         return told[0]
 
-    def timed(tensor: Any) -> float:
-        """Seconds of a call that all ranks begin together: a small all-reduce before it."""
+    def timed() -> float:
+        """Seconds of a step's calls, which all ranks begin together: a small one before them."""
         dist.all_reduce(torch.zeros(1, device=device), group=group)
         driver.sync()
         began = driver.clock()
-        dist.all_reduce(tensor, group=group)
+        for buffer in buffers:
+            dist.all_reduce(buffer, group=group)
         driver.sync()
         return float(driver.clock() - began)
 
-    sizes = agreed(representatives(exchange.sent(driver.loops)[1]))
-    most = torch.zeros(max(sizes) // dtype.itemsize + 1, dtype=dtype, device=device)
-    buffers = [most[: max(1, size // dtype.itemsize)] for size in sizes]
-    for buffer in buffers:
-        timed(buffer)
-    first = sum(timed(buffer) for buffer in buffers)
+    sizes, share = agreed(part_of(exchange.sent(driver.loops)[1]))
+    whole = torch.zeros(max(sizes) // dtype.itemsize + 1, dtype=dtype, device=device)
+    buffers = [whole[: max(1, size // dtype.itemsize)] for size in sizes]
+    timed()
+    first = timed()
     left = min(BUDGET_S, 0.5 * (deadline - driver.clock()))
     rounds = agreed(min(MOST_ROUNDS, max(LEAST_ROUNDS, int(left / max(first, 1e-6)))))
-    taken = [[timed(buffer) for buffer in buffers] for _ in range(rounds)]
-    return [(size, statistics.median(times)) for size, *times in zip(sizes, *taken, strict=True)]
+    return statistics.median(timed() for _ in range(rounds)) / float(share)
 
 
-def representatives(buckets: list[int]) -> list[int]:
-    """The sizes to time, ascending: all that differ, or some that stand for those near them."""
-    sizes = sorted({min(size, MOST_BYTES) for size in buckets})
-    if len(sizes) <= MOST_SIZES:
-        return sizes
-    return [sizes[index * (len(sizes) - 1) // (MOST_SIZES - 1)] for index in range(MOST_SIZES)]
-
-
-def in_all(buckets: list[int], calls: list[tuple[int, float]]) -> float:
-    """Seconds of all buckets, each by the call nearest in size, in proportion to the bytes."""
-    total = 0.0
+def part_of(buckets: list[int]) -> tuple[list[int], float]:
+    """The sizes of a step's exchange that are timed, and their share of all its bytes."""
+    sizes, left = list[int](), MOST_BYTES
     for size in buckets:
-        timed, seconds = min(calls, key=lambda call: abs(call[0] - size))
-        total += seconds * size / timed
-    return total
+        if left > 0:
+            sizes.append(min(size, left))
+            left -= size
+    return sizes, sum(sizes) / sum(buckets)
 
 
 def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:

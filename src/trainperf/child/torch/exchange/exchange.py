@@ -9,6 +9,7 @@ import os
 import sys
 import weakref
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from ...process import frames
@@ -28,6 +29,18 @@ LOOKS = 3
 """So many updates with all-reduces before them are looked at."""
 MOST_CALLS = 100_000
 """Of more calls than these before the first update nothing is kept."""
+
+
+@dataclass
+class Saves:
+    """Checkpoints that were written in the loop: how many, and where the first of them.
+
+    One that is `under_way` is written in as many calls as it takes.
+    """
+
+    count: int = 0
+    where: dict[str, Any] | None = None
+    under_way: bool = False
 
 
 class Exchange:
@@ -273,19 +286,20 @@ def watch_saves(loops: Any, module: Any) -> None:
 
     @around(process, module, "save")
     def save(original: Any, *args: Any, **kwargs: Any) -> Any:
-        if loops.saving or loops.elsewhere():
+        saves = loops.saves
+        if saves.under_way or loops.elsewhere():
             return original(*args, **kwargs)
-        loops.saving, began = True, process.clock()
+        saves.under_way, began = True, process.clock()
         try:
             result = original(*args, **kwargs)
         finally:
-            loops.saving = False
+            saves.under_way = False
         with Attempt(process, "a checkpoint"):
             driver, file = loops.training.driver, kwargs.get("f", (*args, None, None)[1])
             path = isinstance(getattr(file, "name", file), (str, os.PathLike))  # no buffer
             if not loops.passive() and driver and (path or not whole):
-                count, where = loops.saves
-                loops.saves = count + whole, where or frames.here()
+                saves.count += whole
+                saves.where = saves.where or frames.here()
                 seconds = process.clock() - began
                 process.record.write("saving", s=began, seconds=seconds, **places.here())
                 driver.evaluated = True
@@ -323,7 +337,6 @@ def _placed(driver: Any) -> None:
             break
     local = os.environ.get("LOCAL_WORLD_SIZE", "")
     fact("local_world_size", int(local) if local.isdigit() else None)
-    count, where = loops.saves
-    fact("checkpoint_writes", count)
-    if where is not None:
-        fact("checkpoint_where", where)
+    fact("checkpoint_writes", loops.saves.count)
+    if loops.saves.where is not None:
+        fact("checkpoint_where", loops.saves.where)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import glob
 import sys
-import time
 import weakref
 from contextlib import suppress
 from types import FrameType
@@ -23,26 +21,22 @@ LIVE = 16
 class Place:
     """The loaders that one call of the user's built.
 
-    `direct` says that the call is that of the loader's class; a library built it
-    otherwise, and the call (`trainer.fit(…)`) takes none of a loader's keywords.
+    `direct` says that the call is that of the loader's class; a library built it otherwise.
     """
 
     def __init__(self, where: dict[str, Any] | None, direct: bool) -> None:
         self.where = where
         self.direct = direct
-        self.keywords = _written_out(where) if where is not None and direct else frozenset()
         self.built = 0
         self.iterated = False
         self.settings: dict[str, Any] = {}
-        self.given: dict[str, Any] = {}
         self.dataset: tuple[int, type] | None = None
         self.shared_state: str | None = None
         self.references: list[weakref.ref[Any]] = []
 
-    def took(self, loader: Any, given: dict[str, Any]) -> None:
-        """Count a loader that was built here, with keywords that its call writes out."""
+    def took(self, loader: Any) -> None:
+        """Count a loader that was built here."""
         self.built += 1
-        self.given = given
         self.dataset = id(loader.dataset), type(loader.dataset)
         self.settings = settings.settings_of(loader)
         self.references = [one for one in self.references[1 - LIVE :] if one() is not None]
@@ -69,8 +63,7 @@ def watch_places(loops: Any, module: Any) -> None:
         place = loops.loader_places[key]
         # Past `__setattr__`, which subclasses may have made their own.
         loader.__dict__["_trainperf_site"] = where
-        given = {name: _plain(value) for name, value in kwargs.items() if name in place.keywords}
-        place.took(loader, given)
+        place.took(loader)
 
     def iterated(loader: Any) -> None:
         place = loops.loader_places.get(key_of(getattr(loader, "_trainperf_site", None)))
@@ -97,31 +90,6 @@ def _is_direct(loader: Any, caller: FrameType | None, users: FrameType | None) -
             return False
         caller = caller.f_back
     return users is not None
-
-
-def _written_out(where: dict[str, Any]) -> frozenset[str]:
-    """The names of the keywords that stand in a call; those in `**settings` do not."""
-    source = "".join(frames.lines_of(where["file"]))
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return frozenset()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or node.lineno != where["line"]:
-            continue
-        column = frames.characters(where["file"], node.lineno, node.col_offset)
-        if column == where.get("col") and node.end_lineno == where.get("end_line"):
-            end = frames.characters(where["file"], node.end_lineno or 0, node.end_col_offset or 0)
-            if end == where.get("end_col"):
-                return frozenset(word.arg for word in node.keywords if word.arg is not None)
-    return frozenset()
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it; of what it has not, the name."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return getattr(value, "__qualname__", None) or type(value).__qualname__
 
 
 def record(driver: Any) -> None:
@@ -176,7 +144,7 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
         fields |= settings.settings_of(loader)
         fields["batches"] = settings.batches_of(loader)
     if place is not None:
-        fields |= {"where": place.where, "built": place.built, "given": place.given}
+        fields |= {"where": place.where, "built": place.built}
         fields["shared_state"] = place.shared_state
         if not place.direct and place.where is not None:
             fields["where"] = {name: place.where[name] for name in ("file", "line", "function")}
@@ -191,11 +159,7 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
     driver.record.write("torch_loader", role=role, **fields)
 
 
-# The worker processes of a `DataLoader`: they record nothing; how long they take to start.
-
-
-LEAST_S = 1.0
-"""With less time left no workers are started: ending them can take a moment as well."""
+# The worker processes of a `DataLoader`: they record nothing.
 
 
 def watch(loops: Any, module: Any) -> None:
@@ -220,42 +184,10 @@ BUSY = 0.1
 batches over was seen to run for 2 to 5 %, and for more where they cost nothing: two are one."""
 
 
-def first_batch(loader: Any, deadline: float) -> tuple[float, int | None]:
-    """Seconds from opening a loader with workers to its first batch; `deadline` bounds them.
-
-    With it come the threads that computed in a worker meanwhile, at most.
-    Its workers are started once more beside the user's own, and ended again. The caller puts the
-    random streams back, the loader's own generator is put back here. Raises RuntimeError with why.
-    """
-    if getattr(loader, "persistent_workers", False):
-        raise RuntimeError("its workers are kept, and start but once")
-    left = deadline - time.monotonic()
-    if left < LEAST_S:
-        raise RuntimeError("no time was left to start workers once more")
-    generator = loader.generator
-    state = generator.get_state() if generator is not None else None
-    iterator: Any = None
-    try:
-        began = time.monotonic()
-        iterator = loader._get_iterator()
-        if not iterator._timeout:
-            iterator._timeout = max(LEAST_S, deadline - time.monotonic())
-        next(iterator)
-        seconds = time.monotonic() - began
-        return seconds, busy_threads(iterator)
-    except StopIteration:
-        raise RuntimeError("it has no batch") from None
-    finally:
-        if iterator is not None:
-            shut_down(iterator)
-        if state is not None:
-            generator.set_state(state)
-
-
-def busy_threads(iterator: Any) -> int | None:
-    """How many threads computed in the busiest worker of an iterator, None if nobody counts."""
+def busy_threads(workers: list[Any]) -> int | None:
+    """How many threads computed in the busiest of worker processes, None if nobody counts."""
     most = 0
-    for worker in iterator._workers:
+    for worker in workers:
         ran = [0]
         for task in glob.glob(f"/proc/{worker.pid}/task/*/schedstat"):
             # One may have ended, or the kernel does not count.
@@ -263,10 +195,3 @@ def busy_threads(iterator: Any) -> int | None:
                 ran.append(int(file.read().split()[0]))
         most = max(most, sum(time_s >= BUSY * max(ran) > 0 for time_s in ran))
     return (most if most > 2 else 1) if most else None
-
-
-def shut_down(iterator: Any) -> None:
-    """End the workers of an iterator now, rather than when it is collected."""
-    iterator._shutdown_workers()
-    # What `Process` keeps for joining would else live as long as the iterator's cycle.
-    iterator._task_info = {}

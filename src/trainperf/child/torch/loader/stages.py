@@ -1,4 +1,4 @@
-"""Take a `DataLoader` apart: what the sampler, items, collating and handing over cost.
+"""Take a `DataLoader` apart: what the sampler, items and collating cost.
 
 All of it is run in this process, one after the other, whoever makes the batches in the
 user's run. The user's own iterator is never touched.
@@ -24,11 +24,8 @@ from ...timing.budget import Budget
 from . import loaders, settings, sharing
 from .items import (
     Items,
-    Spent,
-    copied_s,
     cores_used,
     own_threads,
-    pinned_s,
     repeated,
     sampled,
     value_bytes,
@@ -43,11 +40,7 @@ if TYPE_CHECKING:
 
 STAGE_S = 1.0
 """Seconds for one stage at most, once it has done what it must do at least."""
-START_S = 20.0
-"""Seconds that starting workers once more may take, where the deadline leaves them."""
-
 SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
-COPY, PIN = "inter-process copy", "pin"
 
 _ACCESSES = {
     "h5py": ("File.__init__", "File.close"),
@@ -65,7 +58,7 @@ def record(driver: Driver, deadline: float) -> None:
     """Record every stage of the loop's loader, timed stage by stage.
 
     What is learnt of the loader on the way (`random`, `repeats`, `item_threads`, `shared_state`,
-    `worker_start_s`, `worker_threads`) is left in `driver.loader_facts` for the event
+    `worker_threads`) is left in `driver.loader_facts` for the event
     `torch_loader`.
     """
     loader = driver.dataset()
@@ -92,7 +85,6 @@ class _Taking:
         self.facts = facts
         self.per_step = float(getattr(driver, "batches_per_step", 1))
         self.seconds = 0.0
-        self.batch: Any = None
         self.names = stage_names(loader)
 
     def all(self) -> None:
@@ -105,14 +97,11 @@ class _Taking:
             per_batch, first = sampled(self.loader, seconds, indices)
             return self._timed(per_batch, first_s=first)
 
-        if SAMPLER in self.names:
-            reason = self._stage(SAMPLER, sample)
-            if reason and not (indices := _plain_indices(self.loader)):
-                self._rest_missing(ITEM, reason)
-                return
-        # Before any item is made here: what a dataset opens when it is first asked
-        # would be inherited by the workers.
-        first_s = self._workers_start()
+        if SAMPLER in self.names and (reason := self._stage(SAMPLER, sample)):
+            self._rest_missing(ITEM, reason)
+            return
+        with Attempt(self.driver.process, "the threads of workers"):
+            self.facts["worker_threads"] = loaders.busy_threads(self.driver.workers)
         # Of a dataset that only workers use shallow copies of its objects: what it opens when first
         # asked must not stay open in the process that forks them.
         dataset = self.loader.dataset
@@ -126,18 +115,6 @@ class _Taking:
         with Attempt(self.driver.process, "the room for temporary files"):
             free = shutil.disk_usage(tempfile.gettempdir()).free
             self.driver.process.fact("temporary_free", free)  # for items that are kept in files
-        if first_s is not None and self.batch is not None:
-            self.facts["worker_start_s"] = max(0.0, first_s - self.seconds)
-        for name, time_it in ((COPY, copied_s), (PIN, pinned_s)):
-            if name in self.names:
-                self._stage(
-                    name,
-                    lambda seconds, time_it=time_it: (  # type: ignore[misc]
-                        {"missing": "no batch was made"}
-                        if self.batch is None
-                        else self._timed(time_it(self.batch, seconds), value_bytes(self.batch))
-                    ),
-                )
 
     def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
         """Time and record one stage; return "" or why it has no time."""
@@ -206,111 +183,56 @@ class _Taking:
 
     def _collate(self, items: Items, seconds: float) -> dict[str, Any]:
         data: Any = None
+        batch: Any = None
 
         def take_s(number: int) -> float:
-            nonlocal data
+            nonlocal batch, data
             data = items.batch(number)
             began = time.monotonic()
-            self.batch = self.loader.collate_fn(data)
+            batch = self.loader.collate_fn(data)
             return time.monotonic() - began
 
         with own_threads(self.loader):
             times = repeated(take_s, seconds, 200)
         with Attempt(self.driver.process, "the lengths of items"):
             self.facts["length"] = (
-                lengths_in_items(data, self.batch) if isinstance(data, list) and data else None
+                lengths_in_items(data, batch) if isinstance(data, list) and data else None
             )
-        return self._timed(warm_s(times), value_bytes(self.batch), first_s=times[0])
-
-    def _workers_start(self) -> float | None:
-        """Seconds to the first batch of workers that are started once more, None if not known."""
-        if self.loader.num_workers == 0 or Spent.of(self.loader):
-            return None
-        kept = getattr(self.loader, "_iterator", None)  # of workers that are
-        with Attempt(self.driver.process, "the threads of workers"):
-            if kept is not None:
-                self.facts["worker_threads"] = loaders.busy_threads(kept)
-        until = min(self.deadline - 2 * STAGE_S, time.monotonic() + START_S)
-        try:
-            seconds, threads = loaders.first_batch(self.loader, until)
-            self.facts.setdefault("worker_threads", threads)  # the user's own have run longer
-            return seconds
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[:300]
-            self.driver.record.write("missing", what="worker start", reason=reason)
-            return None
+        return self._timed(warm_s(times), value_bytes(batch), first_s=times[0])
 
 
 def stage_names(loader: Any) -> list[str]:
     """The stages of a loader, in order; an iterable dataset has no sampler."""
-    import torch
-
-    names = [ITEM, COLLATE] if is_iterable(loader) else [SAMPLER, ITEM, COLLATE]
-    if loader.num_workers > 0:
-        names.append(COPY)
-    if loader.pin_memory and torch.cuda.is_available():
-        names.append(PIN)
-    return names
+    return [ITEM, COLLATE] if is_iterable(loader) else [SAMPLER, ITEM, COLLATE]
 
 
 def describe(loader: Any, name: str) -> dict[str, Any]:
     """One stage as an event has it, without its times."""
-    where = getattr(loader, "_trainperf_site", None)
     code = None
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {"batch_size": batch_size(loader)}
     if name == SAMPLER:
-        sampler = sampler_of(loader)
-        code = settings.users_code(getattr(type(sampler), "__iter__", None))
-        arguments = {"class": type(sampler).__name__, "batch_size": batch_size(loader)}
+        code = settings.users_code(getattr(type(sampler_of(loader)), "__iter__", None))
     elif name == ITEM:
         code = settings.users_item(loader.dataset)
-        arguments = {
-            "workers": loader.num_workers,
-            "batch_size": batch_size(loader),
-            "prefetch_factor": loader.prefetch_factor,
-            "persistent_workers": loader.persistent_workers,
-        }
+        arguments |= {"workers": loader.num_workers, "prefetch_factor": loader.prefetch_factor}
     elif name == COLLATE:
         code = settings.users_code(loader.collate_fn)
         called = getattr(loader.collate_fn, "func", loader.collate_fn)
-        name_of = getattr(called, "__name__", type(called).__name__)
-        arguments = {"collate_fn": str(name_of), "batch_size": batch_size(loader)}
-    elif name == PIN:
-        arguments = {"pin_memory": loader.pin_memory}
-    elif name == COPY:
-        arguments = {"workers": loader.num_workers}
+        arguments["collate_fn"] = str(getattr(called, "__name__", type(called).__name__))
     users = name == ITEM or code is not None
-    head = None if code is None else frames.definition(code)
     cardinality = None
     with suppress(Exception):  # no length, or one of the user's that fails
         cardinality = len(loader.dataset if name == ITEM else loader._index_sampler)
     return {
         "op": name,
-        "where": where if users else None,
+        "where": getattr(loader, "_trainperf_site", None) if users else None,
         "by_user": users,
         "arguments": arguments,
         "function": None
-        if code is None or head is None
-        else {
-            "name": code.co_qualname.replace("<locals>.", ""),
-            "file": head["file"],
-            "line": head["line"],
-        },
+        if code is None
+        else frames.definition(code) | {"name": code.co_qualname.replace("<locals>.", "")},
         "cardinality": cardinality,
     }
-
-
-def _plain_indices(loader: Any) -> list[Any]:
-    """Batches of indices from the start, where the sampler cannot be asked again."""
-    size = batch_size(loader)
-    try:
-        last = min(len(loader.dataset), 64 * (size or 1))
-    except TypeError:
-        return []
-    if loader.batch_sampler is None:
-        return list(range(last))
-    size = size or 1
-    return [list(range(at, min(at + size, last))) for at in range(0, last, size)]
 
 
 def _copied(dataset: Any, depth: int = 0) -> Any:

@@ -12,6 +12,7 @@ from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.probing.alternating import CALLS, PROBE_S, alternate
 from .. import batches, memory
+from ..built.places import ModelCall
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -60,7 +61,7 @@ class Pass:
         self.parameters: list[Any] = list(module.parameters())
         hooks = [getattr(weight, "_post_accumulate_grad_hooks", None) for weight in self.parameters]
         self._hooks: list[dict[Any, Any]] = [members for members in hooks if members]
-        self.autocast = autocast.removeprefix("torch.")
+        self.autocast = autocast
         self._keeps = keeps
         self.once = 0.0
 
@@ -200,10 +201,11 @@ class Probing:
 
     def _last_pass(self) -> Pass:
         """The last pass, not yet run; raises `NotOffered` where it cannot be repeated."""
-        calls = list(self.driver.loops.model_calls.values())
+        calls = list(self.driver.loops.models.calls.values())
         if not calls:
             raise NotOffered("no training forward of a model was seen")
-        module, args, kwargs, *_ = max(calls, key=lambda call: _size(call.module))
+        call: ModelCall = max(calls, key=lambda call: _size(call.module))
+        module, args, kwargs, *_ = call
         if memory.processes() > 1:
             if self.driver.world is None:
                 raise NotOffered("its ranks cannot agree on when to do it")
@@ -213,8 +215,7 @@ class Probing:
             for part in module.modules()
         ):
             raise NotOffered("the model is compiled, and would be compiled anew for each probe")
-        loops = self.driver.loops
-        return Pass(module, args, kwargs, loops.autocast or "", loops.keeps_graph)
+        return Pass(module, args, kwargs, call.autocast, call.keeps_graph)
 
     def leave(self, name: str, reason: str) -> None:
         """This rank does not take part in what `name` is, so that no other may wait for it."""

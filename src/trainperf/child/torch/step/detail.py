@@ -136,8 +136,6 @@ class Detail:
             if self._syncs.fault:
                 write("missing", what="waits for the GPU", reason=self._syncs.fault)
             self.hooks.seen.hand_over(self._loops)
-            self._loops.autocast = split.calls()["autocast"]
-            self._loops.keeps_graph = self.hooks.seen.retains
 
     def forked(self) -> None:
         """In a forked worker nothing is timed, and no GPU is waited for or asked."""

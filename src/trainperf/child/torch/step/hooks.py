@@ -307,7 +307,9 @@ class Settings:
         """
         for key, (reference, place, (args, kwargs), shapes) in self._models.items():
             if (module := reference()) is not None:
-                loops.model_calls[key] = ModelCall(module, args, kwargs, site(place), len(shapes))
+                settings = self.autocast.get(place, ""), self.retains
+                call = ModelCall(module, args, kwargs, site(place), len(shapes), *settings)
+                loops.models.calls[key] = call
         for key, calls in self._optimizers.items():
             known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
             known.step, known.zero_grad = site(calls.step), site(calls.zero_grad)

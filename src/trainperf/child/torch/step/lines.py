@@ -22,9 +22,10 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...process import turns
-from ...process.frames import Place, is_ours, is_users, line_of, site
+from ...process.frames import Place, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
 from .looks import Looks, Observer
+from .operator_times import ENGINE
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -34,8 +35,6 @@ MODES = "the script has set a mode for functions of PyTorch itself"
 MOST_LINES = 60
 MOST_CALLS, MOST_ELEMENTS = 5_000, 10_000
 OWN = "trainperf: its own"
-ENGINE = "autograd::engine::evaluate_function: "
-"""Stands before the name of a node of the backward graph while the engine is at it."""
 SILENT = frozenset(
     (
         *("__get__", "__set__", "__len__", "_set_grad_enabled", "data_ptr", "device", "dim"),
@@ -46,10 +45,6 @@ SILENT = frozenset(
 """Functions of PyTorch that run no operator."""
 MARKS = "_record_function_"
 """Begins the names of the functions that put a mark of PyTorch's own, or take it away."""
-BETWEEN = ("overrides.py", "functional.py")
-"""Files of `torch` whose functions stand between a line and what it called by that name."""
-
-_USERS, _BETWEEN, _LIBRARY = range(3)
 
 
 @dataclass(eq=False)
@@ -79,7 +74,6 @@ class Mark:
     name: str
     function: str
     line: UsersLine
-    place: Place | None  # of the call, where nothing of a library's stands between
 
 
 class LineTrace:
@@ -93,7 +87,7 @@ class LineTrace:
         self._driver: Any = driver
         self._mode = _mode(self._torch, self.call)
         self._main = driver.loops.main
-        self._codes: dict[CodeType, int] = {}
+        self._codes: dict[CodeType, bool] = {}
         self._marks: dict[tuple[CodeType, int, str], Mark] = {}
         self._lines: dict[tuple[str, int, str], UsersLine] = {}
         self._around = self._torch._C._profiler._RecordFunctionFast
@@ -230,13 +224,8 @@ class LineTrace:
             act()
         if name in SILENT or self.over:
             return None, None
-        direct = True
         frame: FrameType | None = sys._getframe(3)
-        while frame is not None:
-            kind = self._kind(frame.f_code)
-            if kind == _USERS:
-                break
-            direct = direct and kind == _BETWEEN
+        while frame is not None and not self._is_users(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return None, None
@@ -248,8 +237,7 @@ class LineTrace:
             made = UsersLine(where, line_text(places[0]), tuple(places))
             line = self._lines.setdefault((where["file"], where["line"], where["function"]), made)
             called = f"trainperf line {where['line']}: {name} ({len(self._marks)})"
-            place = places[0] if direct else None
-            mark = self._marks[key] = Mark(called, name_of(function), line, place)
+            mark = self._marks[key] = Mark(called, name_of(function), line)
         self._calls += 1
         line = mark.line
         if self._marked and len(line.elements) < MOST_ELEMENTS:
@@ -260,26 +248,20 @@ class LineTrace:
         if not self._observer.on or self._torch._C._len_torch_dispatch_stack():
             return mark, None  # a mode of the script's would see what we call, or keep it
         with self._around(OWN):
-            observe = self._observer.before
-            return mark, observe(line.looks, mark.place, name, self._turns, args, kwargs)
+            return mark, self._observer.before(line.looks, name, self._turns, args, kwargs)
 
-    def _kind(self, code: CodeType) -> int:
-        kind = self._codes.get(code)
-        if kind is None:
-            file = code.co_filename
-            kind = _LIBRARY
-            if is_users(file):
-                kind = _LIBRARY if code.co_name in INLINE else _USERS
-            elif is_ours(file) or file.endswith(tuple(f"/torch/{name}" for name in BETWEEN)):
-                kind = _BETWEEN
-            self._codes[code] = kind
-        return kind
+    def _is_users(self, code: CodeType) -> bool:
+        known = self._codes.get(code)
+        if known is None:
+            known = is_users(code.co_filename) and code.co_name not in INLINE
+            self._codes[code] = known
+        return known
 
     def _places(self, frame: FrameType | None) -> list[Place]:
         """The user's own lines on a stack, the innermost first."""
         places = []
         while frame is not None:
-            if self._kind(frame.f_code) == _USERS:
+            if self._is_users(frame.f_code):
                 places.append(Place(frame.f_code, frame.f_lasti, line_of(frame)))
             frame = frame.f_back
         return places

@@ -7,7 +7,6 @@ No tensor is kept alive: what is remembered of one is a weak reference and its v
 
 from __future__ import annotations
 
-import ast
 import sys
 import time
 import weakref
@@ -16,8 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...process.frames import Place, site
-from ..built.models import text_at
 from ..graphs import capturing
 
 LARGE = 2**17
@@ -76,8 +73,6 @@ class Looks:
 
 @dataclass
 class _Operand:
-    place: Place | None  # of the call, where the user's own line makes it
-    position: int
     tensor: weakref.ref[Any]
     version: int
     size: int
@@ -104,9 +99,7 @@ class Observer:
         self._since: float | None = None
         self.on = True
 
-    def before(
-        self, looks: Looks, place: Place | None, name: str, step: int, args: Any, kwargs: Any
-    ) -> int | None:
+    def before(self, looks: Looks, name: str, step: int, args: Any, kwargs: Any) -> int | None:
         """Look at a call that is made now, in a step by number; the value of what it will return.
 
         None where that is not known. Raises nothing that a tensor of an odd kind does.
@@ -120,7 +113,7 @@ class Observer:
             return None
         try:
             if name in PRODUCTS:
-                self._product(looks, place, step, args)
+                self._product(looks, step, args)
             elif name == ATTENTION and step == 0:
                 looks.unfused = looks.unfused or self._unfused(args, kwargs)
             elif name in LOOK_UPS and step == 0:
@@ -139,23 +132,22 @@ class Observer:
             if isinstance(tensor, self._torch.Tensor) and all(tensor is not one for one in args):
                 self._values.put(tensor, hash((value, number)))
 
-    def _product(self, looks: Looks, place: Place | None, step: int, args: Any) -> None:
-        for position, tensor in enumerate(args):
+    def _product(self, looks: Looks, step: int, args: Any) -> None:
+        for tensor in args:
             if not isinstance(tensor, self._torch.Tensor) or tensor.numel() < LARGE:
                 continue
             self._multiplied.add(tensor.data_ptr())
             if not tensor.is_floating_point() or tensor.layout != self._torch.strided:
                 continue
             root = tensor._base if tensor._is_view() else tensor
-            key = (place, position, id(root), tensor.data_ptr(), tuple(tensor.shape))
+            key = (id(root), tensor.data_ptr(), tuple(tensor.shape))
             known = looks.operands.get(key)
             before: Any = known.tensor() if known is not None else None
             if known is not None and before is root and known.version == root._version:
                 known.steps.add(step)
             elif len(looks.operands) < MOST_CALLS:
-                looks.operands[key] = _Operand(
-                    place, position, weakref.ref(root), root._version, tensor.numel(), {step}
-                )
+                reference = weakref.ref(root)
+                looks.operands[key] = _Operand(reference, root._version, tensor.numel(), {step})
 
     def _unfused(self, args: Any, kwargs: Any) -> str | None:
         """What keeps attention from a fused kernel, by its arguments; None where it has one.
@@ -269,7 +261,6 @@ class Observer:
                 return {
                     "share": self._share_of_zeros(tensor.detach()),
                     "shape": list(tensor.shape),
-                    "variable": variable(known.place, known.position),
                 }
         return None
 
@@ -341,20 +332,3 @@ CHANGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 """What may keep attention from a fused kernel, and its arguments without: what changes them most
 comes first, to be found needless."""
-
-
-def variable(place: Place | None, position: int) -> str | None:
-    """The name that a call is given at a position, as the source has it; None if it is no name."""
-    try:
-        node = ast.parse(f"({text_at(site(place))})", mode="eval").body
-    except SyntaxError:
-        return None
-    given: list[ast.expr] = []
-    if isinstance(node, ast.BinOp):
-        given = [node.left, node.right]
-    elif isinstance(node, ast.Call):
-        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        is_module = isinstance(owner, ast.Name) and owner.id in ("torch", "F", "functional", "nn")
-        given = [*([] if owner is None or is_module else [owner]), *node.args]
-    name = ast.unparse(given[position]) if position < len(given) else ""
-    return name if all(part.isidentifier() for part in name.split(".")) else None

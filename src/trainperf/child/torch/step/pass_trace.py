@@ -6,21 +6,18 @@ its times enter no speed-up.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
-import math
 import os
-import re
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.tracing import LINES
 from ..probes.passes import NotOffered, Pass, Probing
+from .operator_times import PASS, OperatorTimes, is_operator, is_work, kind_of, on_host
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -174,8 +171,8 @@ class TorchTracer:
     def save(self, file: str) -> str:
         results = self._profile.kineto_results
         results.save(file)
-        on_host = all(map(_on_host, results.events()))
-        return NO_KERNEL if self._torch.cuda.is_initialized() and on_host else ""
+        kernels = not all(map(on_host, results.events()))
+        return "" if kernels or not self._torch.cuda.is_initialized() else NO_KERNEL
 
     def read(self) -> None:
         """Record the event `torch_lines`, or `missing` with the reason why there is none."""
@@ -184,9 +181,9 @@ class TorchTracer:
         cuda = device() == "cuda"
         operators, work = list[Any](), list[Any]()
         for event in self._profile.kineto_results.events():
-            if _kind(event) == "cpu_op" or _is_operator(event):
+            if kind_of(event) == "cpu_op" or is_operator(event):
                 operators.append(event)
-            elif cuda and _is_work(event):
+            elif cuda and is_work(event):
                 work.append(event)
         fault = self._lines.fault or (NO_KERNEL if cuda and not work else "")
         if fault:
@@ -218,276 +215,3 @@ def _quiet() -> Iterator[None]:
         for name in ASKED:
             os.environ.pop(name, None)
         os.environ.update(before)
-
-
-# What PyTorch's tracer saw: operators by their time, kernels, and the gaps between.
-
-
-PASS = "trainperf: a traced pass"
-OPERATORS = 15
-"""So many operators are told by name."""
-ENGINE = "autograd::engine::evaluate_function: "
-"""Stands before the name of a node of the backward graph while the engine is at it."""
-ATEN = "aten::"
-COPY = "Memcpy"
-"""Begins the names of copies; then Kineto says from where to where: "HtoD (Pageable -> Device)"."""
-LIBRARY = "another's::"
-"""Stands for the operator of a kernel that none started."""
-LONGEST_NAME = 120
-"""Characters of a kernel's name that are kept: templates run to thousands."""
-
-TENSOR_CORES = re.compile(
-    # cuBLAS, cuDNN and CUTLASS name the shape of the matrix instruction ("s16816gemm",
-    # "h884cudnn", "s1688tf32gemm"), as NVIDIA's PyProf reads them (pyprof/prof/tc.py), ...
-    r"(?:^|_)[hsidcz](?:884|8816|1688|8832|16816|16832|16864|161616)"
-    r"(?:f16|bf16|tf32)?(?:gemm|cudnn|fprop|dgrad|wgrad)"
-    # ... or the class of the operation (CUTLASS: OpClassTensorOp against "simt"), ...
-    r"|tensorop"
-    # ... or the instruction itself. PyProf takes every "xmma_gemm", but that is the name
-    # of plain float32 kernels as well: only those that also say how they multiply count.
-    r"|tensor\d+x\d+x\d+|(?:^|[^a-z])(?:[hid]mma|w?gmma|wmma)(?:[^a-z]|$)|xmma.*warpgroupsize"
-    # Kernels of cuBLASLt for Hopper and later, which are built on warp-group matrix
-    # instructions alone; FlashAttention's, which are for float16 and bfloat16 alone;
-    # PyTorch's memory-efficient attention in these types.
-    r"|^nvjet_"
-    r"|flash_fwd(?:_splitkv)?_kernel|flash_bwd_dq_dk_dv_loop"
-    r"|fmha_cutlass[fb]_b?f16_\w*sm(?:75|[89]\d)",
-    re.IGNORECASE,
-)
-"""Names of kernels that compute on tensor cores.
-
-Kernels of other makers (Triton) do not say what they compute on, and are not counted: what
-is found is a lower bound.
-"""
-
-LEFT = re.compile(
-    r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
-    r"|scatter|sort|topk|fft|cholesky|solve"
-    # The exchange between processes.
-    r"|^record_param_comms|^nccl:"
-    # A compiled graph ("CompiledFunction", "## Call CompiledFxGraph", "Torch-Compiled Region").
-    r"|compiled|^triton_",
-    re.IGNORECASE,
-)
-"""Operators that compiling leaves to the same libraries: products, convolutions, look-ups, the
-exchange; and what it has put together already."""
-
-Interval = tuple[int, int]
-
-
-class OperatorTimes:
-    """The events of a few passes, in nanoseconds; the first `leave_out` are not read.
-
-    On a CPU an operator's time is its own, without that of the operators it calls; on a
-    GPU it is that of the kernels and copies it started, wherever and whenever they ran: a queue
-    may be longer than a pass.
-    """
-
-    def __init__(self, events: Iterable[Any], device: str, leave_out: int = 0) -> None:
-        self.device = device
-        events = list(events)
-        marks = (event for event in events if event.name() == PASS and _on_host(event))
-        self.windows = sorted((_start(one), _end(one)) for one in marks)[leave_out:]
-        self._starts = [start for start, _ in self.windows]
-        calls = ((event.correlation_id(), event) for event in events if _is_call(event))
-        self._calls = {number: (_start(event), _end(event)) for number, event in calls if number}
-        inside = [event for event in events if self._pass_of(event) is not None]
-        self.on_host = [event for event in inside if _is_operator(event)]
-        self.on_device = [event for event in inside if _is_work(event)]
-        others = (COPY, "Memset")
-        self.kernels = [
-            event
-            for event in self.on_device
-            if (_kind(event) == "kernel" if _kind(event) else not event.name().startswith(others))
-        ]
-
-    def event(self) -> dict[str, Any]:
-        """The fields of the event `torch_trace`; all but `passes` are per pass."""
-        cuda = self.device == "cuda"
-        leaves, times = self._by_operator() if cuda else self._own_times()
-        own = (spent for name, (_, spent) in times.items() if is_fusable(name))
-        if cuda:
-            # Kernels that little but read and write memory: element by element, sums, norms, casts.
-            # Those that no operator started (Triton's) may be compiled already.
-            names = self._names()
-            of = (
-                (names.get(event.linked_correlation_id(), LIBRARY), event) for event in self.kernels
-            )
-            own = (_spent(event) for name, event in of if is_fusable(name))
-        gaps, unqueued = self._gaps() if cuda else (0, 0)
-        spans: dict[int, list[Interval]] = defaultdict(list)
-        for event in self.on_device:
-            spans[event.device_index()].append((_start(event), _end(event)))
-        busy = [_covered(spans[index]) for index in sorted(spans)]  # whatever else it ran meanwhile
-        together = sum(busy) - _covered([span for several in spans.values() for span in several])
-        on_cores = [event for event in self.kernels if TENSOR_CORES.search(event.name())]
-        ranked = sorted(times.items(), key=lambda item: -item[1][1])
-        listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
-        return {
-            "device": self.device,
-            "seconds": self._mean(sum(end - start for start, end in self.windows)),
-            "operators": [
-                {"name": name, "calls": calls / len(self.windows), "seconds": self._mean(spent)}
-                for name, (calls, spent) in listed
-            ],
-            "others_s": self._mean(sum(spent for _, (_, spent) in others)),
-            "fusable_s": self._mean(sum(own)),
-            "kernels": leaves / len(self.windows),
-            "gap_s": self._mean(gaps) if cuda else None,
-            "unqueued_s": self._mean(unqueued) if cuda else None,
-            "device_s": [self._mean(spent) for spent in busy] if cuda else [],
-            # How long more than one GPU ran something, each further one counted.
-            "together_s": self._mean(together) if cuda else None,
-            "tensor_core_s": self._mean(sum(map(_spent, on_cores))) if cuda else None,
-        }
-
-    def _mean(self, nanoseconds: int) -> float:
-        return nanoseconds / len(self.windows) / 1e9
-
-    def _pass_of(self, event: Any) -> int | None:
-        """The pass that the event began in, or what started it; None if that was in none."""
-        start, _ = self._called(event)
-        index = bisect.bisect_right(self._starts, start) - 1
-        return index if index >= 0 and start < self.windows[index][1] else None
-
-    def _called(self, event: Any) -> Interval:
-        """From when until when the host was at the call that started what runs on a device."""
-        at = _start(event), _end(event)
-        return at if _on_host(event) else self._calls.get(event.correlation_id(), at)
-
-    def _own_times(self) -> tuple[int, dict[str, list[int]]]:
-        """How many operators called no other; calls and own time of each, by name."""
-        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        leaves = 0
-        threads: dict[int, list[Any]] = defaultdict(list)
-        for event in self.on_host:
-            threads[event.start_thread_id()].append(event)
-        for events in threads.values():
-            for name, own, calls_others in _nested(events):
-                node = name.removeprefix(ENGINE)
-                found[node][0] += name == node  # the engine calls the node: that is one call
-                found[node][1] += own
-                leaves += not calls_others
-        return leaves, found
-
-    def _by_operator(self) -> tuple[int, dict[str, list[int]]]:
-        """How many kernels ran; calls of each operator and the time of what it started."""
-        names = self._names()
-        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        seen: set[tuple[str, int]] = set()
-        for event in self.on_device:
-            by, label = event.linked_correlation_id(), event.name()[:LONGEST_NAME]
-            name = names.get(by, label)
-            if by in names and label.startswith(COPY):
-                name = f"{name}: {label}"
-            found[name][1] += _spent(event)
-            if by not in names or (name, by) not in seen:  # one call may start several
-                found[name][0] += 1
-                seen.add((name, by))
-        return len(self.kernels), found
-
-    def _names(self) -> dict[int, str]:
-        """The operators by the numbers that what they started is linked to."""
-        return {one.correlation_id(): one.name().removeprefix(ENGINE) for one in self.on_host}
-
-    def _gaps(self) -> Interval:
-        """Time between first and last work of each pass in which the devices had none.
-
-        And how much of it they had none queued either: what came next was not handed over yet as
-        they fell idle. That is less where the call that started it is not known.
-        """
-        passes: dict[int | None, list[Interval]] = defaultdict(list)
-        for event in self.on_device:
-            passes[self._pass_of(event)].append((_start(event), _end(event)))
-        spans = [(min(times)[0], max(end for _, end in times)) for times in passes.values()]
-        gaps = unqueued = until = 0
-        for event in sorted(self.on_device, key=_start):
-            start, (began, ended) = _start(event), self._called(event)
-            queued = ended if ended <= start else began  # it may wait for what it starts
-            if any(first < until < start <= last for first, last in spans):
-                gaps += start - until
-                known = event.correlation_id() in self._calls
-                unqueued += (start - until) * (known and queued > until)
-            until = max(until, _end(event))
-        return gaps, unqueued
-
-
-def is_fusable(operator: str) -> bool:
-    """Whether compiling can put an operator together with others: one of PyTorch's own.
-
-    Nodes of the backward graph have no namespace in their names.
-    """
-    return ("::" not in operator or operator.startswith(ATEN)) and not LEFT.search(operator)
-
-
-def _nested(events: list[Any]) -> Iterator[tuple[str, int, bool]]:
-    """Name, own time and whether it called others, of each operator of one thread."""
-    running: list[list[Any]] = []  # end, name, own time, called others
-    for event in [*sorted(events, key=lambda event: (_start(event), -_end(event))), None]:
-        start = math.inf if event is None else _start(event)
-        while running and running[-1][0] <= start:
-            _, name, own, calls_others = running.pop()
-            yield name, max(0, own), calls_others
-        if running:
-            running[-1][2] -= min(_end(event), running[-1][0]) - start
-            running[-1][3] = True
-        if event is not None:
-            running.append([_end(event), event.name(), _spent(event), False])
-
-
-def _covered(spans: list[Interval]) -> int:
-    """How much the spans cover, each moment once."""
-    covered = until = 0
-    for start, end in sorted(spans):
-        covered += max(0, end - max(start, until))
-        until = max(until, end)
-    return covered
-
-
-def _start(event: Any) -> int:
-    return int(event.start_ns())
-
-
-def _end(event: Any) -> int:
-    return int(event.start_ns() + event.duration_ns())
-
-
-def _spent(event: Any) -> int:
-    return int(event.duration_ns())
-
-
-def _on_host(event: Any) -> bool:
-    return str(event.device_type()).endswith("CPU")
-
-
-def _kind(event: Any) -> str:
-    """Kineto's word for what it is: "cpu_op", "kernel"; "" from versions without one."""
-    ask = getattr(event, "activity_type", None)
-    return str(ask()) if ask is not None else ""
-
-
-def _is_operator(event: Any) -> bool:
-    if not _on_host(event) or event.is_async() or event.name() == PASS:
-        return False
-    kind = _kind(event)
-    return kind == "cpu_op" if kind else not _is_call(event)
-
-
-def _is_call(event: Any) -> bool:
-    """Whether it is a call of CUDA's on the host, with the number of what it started."""
-    kind = _kind(event)
-    if kind:
-        return kind in ("cuda_runtime", "cuda_driver")
-    # Those that an operator made are linked to it.
-    return _on_host(event) and event.linked_correlation_id() != 0
-
-
-def _is_work(event: Any) -> bool:
-    """Whether it is a kernel, a copy or a memset; regions of the user's are on the GPU too."""
-    if _on_host(event):
-        return False
-    kind = _kind(event)
-    if kind:
-        return kind in ("kernel", "gpu_memcpy", "gpu_memset")
-    annotation = getattr(event, "is_user_annotation", None)
-    return event.name() != PASS and not (annotation is not None and annotation())

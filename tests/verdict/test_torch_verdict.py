@@ -165,10 +165,6 @@ def test_a_wait_that_no_call_was_seen_for_is_told_without_one() -> None:
             "the samples to be put together into a batch (the `DataLoader` at torch_python_coll",
         ),
         (
-            "seed_torch_waiting_items | stages[inter-process copy].seconds_per_step = 0.5",
-            "batches to come over from the worker processes (the `DataLoader` at torch_waiting_",
-        ),
-        (
             (
                 "torch_slow_transform | torch.loaders[0].item = null; "
                 'torch.loaders[0].dataset = "ImageFolder"; stages = []'

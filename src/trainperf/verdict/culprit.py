@@ -13,8 +13,6 @@ KERAS_BATCHING = ("NumPy arrays", "tensors")
 LOADER_STAGES = {
     "sampler": "the sampler",
     "collate": "the samples to be put together into a batch",
-    "inter-process copy": "batches to come over from the worker processes",
-    "pin": "batches to be copied into pinned memory",
 }
 """The words for why a `DataLoader` is late, by the stage that takes longest."""
 

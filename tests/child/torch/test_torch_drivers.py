@@ -53,8 +53,8 @@ class Detail:
     def stop(self) -> None:
         self.running.append(False)
 
-    def step_ended(self, began: Mark, ended: Mark, usual: bool = True) -> None:
-        if usual:
+    def step_ended(self, began: Mark, ended: Mark, opened: bool, evaluated: bool) -> None:
+        if not (opened or evaluated):
             self.steps.append(ended.host - began.host)
 
     def add(self, name: str, seconds: float) -> None:

@@ -132,18 +132,6 @@ def test_a_mode_that_the_program_has_set_is_left_alone(watch, cuda, own):
         own.step(cuda)
 
 
-def test_a_program_that_keeps_its_own_copy_of_the_filters_gets_none_of_ours(watch, cuda, own):
-    before = list(warnings.filters)
-    syncs = watch()
-    with warnings.catch_warnings(record=True) as kept:
-        own.step(cuda)
-        own.warns("mine")
-        syncs.stop()
-        inside = list(warnings.filters)
-    assert inside == before == list(warnings.filters)
-    assert [str(one.message) for one in kept] == ["mine"]
-
-
 def test_without_cuda_nothing_is_set(watch, cuda):
     cuda.is_initialized = lambda: False
     filters = list(warnings.filters)

@@ -265,7 +265,6 @@ class Evaluations:
         recorded = torch.is_grad_enabled() and any(one.requires_grad for one in model.parameters())
         self._first = {
             "where": frames.site(frame),
-            "loop": None if frame is None else frames.definition(frame.f_code),
             "grad": recorded,
         }
 

@@ -183,14 +183,9 @@ class StepCalls:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A loop that calls a model without updating it.
-
-    `grad` says that autograd recorded its forwards.
-    `where` is the call of the model, `loop` the head of the function it stands in.
-    """
+    """A call of a model, at `where`, that no update follows; with `grad` autograd recorded it."""
 
     where: Site | None
-    loop: Site | None = None
     grad: bool = False
 
 

@@ -29,8 +29,8 @@ WRAPPERS = {
 """Modules that hold the user's, by the name they hold it by."""
 PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
 
-_PRODUCTS = {"matmul", "bmm", "einsum", "baddbmm", "mm", "__matmul__"}
-_SCALES = {"div", "div_", "true_divide", "mul", "mul_", "sqrt", "rsqrt", "scale", "baddbmm"}
+_PRODUCTS = {"@", "matmul", "bmm", "einsum", "baddbmm", "mm", "__matmul__"}
+_SCALES = set("/*") | {"div", "div_", "mul", "mul_", "sqrt", "rsqrt", "scale", "baddbmm"}
 _SOFTMAXES = {"softmax", "_softmax", "Softmax"}
 _FUSED = {
     "scaled_dot_product_attention",
@@ -289,50 +289,43 @@ def _attention_by_hand(modules: list[Any]) -> list[dict[str, Any]]:
 
 def _heads(module: Any, forward: Any) -> list[CodeType]:
     """The functions that take the softmax where a `forward` attends by hand, else none."""
-    names: set[str] = set()
-    heads: list[CodeType] = []
     soft = {name for name, child in module.named_children() if type(child).__name__ == "Softmax"}
-    products = scales = 0
-    for head, code, own in _reached(module, forward, _DEEPEST, set()):
-        here: set[str] = set()
-        for instruction in dis.get_instructions(code):
-            what = instruction.argrepr.removeprefix("NULL + ")
-            if instruction.opname == "BINARY_OP":
-                products += what in ("@", "@=")
-                scales += what in ("/", "/=", "*", "*=")
-            elif instruction.opname.startswith("LOAD") and isinstance(instruction.argval, str):
-                here.add(instruction.argval)
-                products += instruction.argval in _PRODUCTS
-                scales += instruction.argval in _SCALES
-        if here & (_SOFTMAXES | soft) and head not in heads:
-            heads.append(head)
-        names |= here - own
-    return heads if products >= 2 and scales > 0 and not names & _FUSED else []
+    reached = list(_reached(module, forward, _DEEPEST, set()))
+    used = Counter(word for _, words in reached for word in words)
+    products, scales = (sum(used[word] for word in words) for words in (_PRODUCTS, _SCALES))
+    if products < 2 or not scales or used.keys() & _FUSED:
+        return []
+    return [code for code, words in reached if (_SOFTMAXES | soft).intersection(words)]
 
 
 def _reached(
     owner: Any, function: Any, deeper: int, seen: set[int]
-) -> Iterator[tuple[CodeType, CodeType, set[str]]]:
-    """A function's code with the code inside it, and that of the user's functions it calls.
+) -> Iterator[tuple[CodeType, list[str]]]:
+    """A function's code, and that of the user's functions it calls, each with what it uses.
 
-    Each comes with the function's own, and with the names that stand for the user's functions.
+    That is operators and names, but for those that stand for the user's functions.
     """
     code = getattr(function, "__code__", None)
     if code is None or id(code) in seen or not frames.is_users(code.co_filename):
         return
     seen.add(id(code))
-    members, around = vars(type(owner)), getattr(function, "__globals__", {})
+    words, called = list[str](), dict[str, Any]()
+    known = {**getattr(function, "__globals__", {}), **vars(type(owner))}
     for part in frames.nested(code):
-        called = {}
-        for name in part.co_names:
-            found = members.get(name) or around.get(name)
-            found = getattr(found, "__func__", found)
-            inside = getattr(found, "__code__", None)
-            if inside is not None and frames.is_users(inside.co_filename):
-                called[name] = found
-        yield code, part, set(called)
-        for found in called.values() if deeper else ():
-            yield from _reached(owner, found, deeper - 1, seen)
+        for instruction in dis.get_instructions(part):
+            word = instruction.argval
+            if instruction.opname == "BINARY_OP":
+                words.append(instruction.argrepr.removesuffix("="))
+            elif instruction.opname.startswith("LOAD") and isinstance(word, str):
+                found = getattr(known.get(word), "__func__", known.get(word))
+                inside = getattr(found, "__code__", None)
+                if inside is not None and frames.is_users(inside.co_filename):
+                    called[word] = found
+                else:
+                    words.append(word)
+    yield code, words
+    for found in called.values() if deeper else ():
+        yield from _reached(owner, found, deeper - 1, seen)
 
 
 def blocks_of_model(model: Any) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import statistics
 import sys
@@ -227,9 +226,6 @@ def _content(item: Any) -> bytes:
     return b"".join(one.numpy().tobytes() for one in parts)
 
 
-# The cost of handing a finished batch over: into shared memory, and into pinned memory.
-
-
 DEEPEST = 5
 MOST_PASSED = 100
 
@@ -268,68 +264,3 @@ def repeated(
 def warm_s(times: list[float]) -> float:
     """The mean without the first, which may import or compile."""
     return statistics.fmean(times[1:] or times)
-
-
-def copied_s(batch: Any, seconds: float) -> float:
-    """Seconds to get a batch out of a worker, at least.
-
-    What is in tensors goes through shared memory (copied into it, a file without a
-    name that is gone with its tensor); the rest is pickled and read again. What the
-    pipe takes is not counted, so it is a lower bound.
-    """
-
-    def take_s(_: int) -> float:
-        tensors: list[Any] = []
-        began = time.monotonic()
-        text = io.BytesIO()
-        _Pickler(text, tensors).dump(batch)
-        _Unpickler(io.BytesIO(text.getvalue()), tensors).load()
-        return time.monotonic() - began + sum(map(_shared_s, tensors))
-
-    return warm_s(repeated(take_s, seconds))
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, file: Any, tensors: list[Any]) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self._tensors = tensors
-
-    def persistent_id(self, value: Any) -> Any:
-        if not isinstance(value, sys.modules["torch"].Tensor):
-            return None
-        self._tensors.append(value)
-        return len(self._tensors) - 1
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: Any, tensors: list[Any]) -> None:
-        super().__init__(file)
-        self._tensors = tensors
-
-    def persistent_load(self, pid: Any) -> Any:
-        return self._tensors[pid]
-
-
-def _shared_s(tensor: Any) -> float:
-    """Seconds to copy a tensor into shared memory, whatever the sharing strategy is."""
-    if tensor.layout is not sys.modules["torch"].strided or tensor.device.type != "cpu":
-        return 0.0
-    own = tensor.detach().clone()
-    storage = own.untyped_storage()
-    began = time.monotonic()
-    storage._share_fd_cpu_()  # the descriptor belongs to the storage, and goes with it
-    return time.monotonic() - began
-
-
-def pinned_s(batch: Any, seconds: float) -> float:
-    """Seconds to copy a batch into pinned memory."""
-    torch: Any = sys.modules["torch"]
-    pin_memory: Any = sys.modules["torch.utils.data._utils.pin_memory"].pin_memory
-
-    def take_s(_: int) -> float:
-        torch.cuda.synchronize()
-        began = time.monotonic()
-        pin_memory(batch)  # its memory is used for the next one, as in the loader's own thread
-        return time.monotonic() - began
-
-    return warm_s(repeated(take_s, seconds))

@@ -1,4 +1,4 @@
-"""Take a `DataLoader` apart: what the sampler, items, collating and handing over cost.
+"""Take a `DataLoader` apart: what the sampler, items and collating cost.
 
 All of it is run in this process, one after the other, whoever makes the batches in the
 user's run. The user's own iterator is never touched.
@@ -24,10 +24,8 @@ from ...timing.budget import Budget
 from . import loaders, settings, sharing
 from .items import (
     Items,
-    copied_s,
     cores_used,
     own_threads,
-    pinned_s,
     repeated,
     sampled,
     value_bytes,
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 STAGE_S = 1.0
 """Seconds for one stage at most, once it has done what it must do at least."""
 SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
-COPY, PIN = "inter-process copy", "pin"
 
 _ACCESSES = {
     "h5py": ("File.__init__", "File.close"),
@@ -88,7 +85,6 @@ class _Taking:
         self.facts = facts
         self.per_step = float(getattr(driver, "batches_per_step", 1))
         self.seconds = 0.0
-        self.batch: Any = None
         self.names = stage_names(loader)
 
     def all(self) -> None:
@@ -119,16 +115,6 @@ class _Taking:
         with Attempt(self.driver.process, "the room for temporary files"):
             free = shutil.disk_usage(tempfile.gettempdir()).free
             self.driver.process.fact("temporary_free", free)  # for items that are kept in files
-        for name, time_it in ((COPY, copied_s), (PIN, pinned_s)):
-            if name in self.names:
-                self._stage(
-                    name,
-                    lambda seconds, time_it=time_it: (  # type: ignore[misc]
-                        {"missing": "no batch was made"}
-                        if self.batch is None
-                        else self._timed(time_it(self.batch, seconds), value_bytes(self.batch))
-                    ),
-                )
 
     def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
         """Time and record one stage; return "" or why it has no time."""
@@ -197,41 +183,33 @@ class _Taking:
 
     def _collate(self, items: Items, seconds: float) -> dict[str, Any]:
         data: Any = None
+        batch: Any = None
 
         def take_s(number: int) -> float:
-            nonlocal data
+            nonlocal batch, data
             data = items.batch(number)
             began = time.monotonic()
-            self.batch = self.loader.collate_fn(data)
+            batch = self.loader.collate_fn(data)
             return time.monotonic() - began
 
         with own_threads(self.loader):
             times = repeated(take_s, seconds, 200)
         with Attempt(self.driver.process, "the lengths of items"):
             self.facts["length"] = (
-                lengths_in_items(data, self.batch) if isinstance(data, list) and data else None
+                lengths_in_items(data, batch) if isinstance(data, list) and data else None
             )
-        return self._timed(warm_s(times), value_bytes(self.batch), first_s=times[0])
+        return self._timed(warm_s(times), value_bytes(batch), first_s=times[0])
 
 
 def stage_names(loader: Any) -> list[str]:
     """The stages of a loader, in order; an iterable dataset has no sampler."""
-    import torch
-
-    names = [ITEM, COLLATE] if is_iterable(loader) else [SAMPLER, ITEM, COLLATE]
-    if loader.num_workers > 0:
-        names.append(COPY)
-    if loader.pin_memory and torch.cuda.is_available():
-        names.append(PIN)
-    return names
+    return [ITEM, COLLATE] if is_iterable(loader) else [SAMPLER, ITEM, COLLATE]
 
 
 def describe(loader: Any, name: str) -> dict[str, Any]:
     """One stage as an event has it, without its times."""
     code = None
-    arguments: dict[str, Any] = {}
-    if name in (SAMPLER, ITEM, COLLATE):
-        arguments = {"batch_size": batch_size(loader)}
+    arguments: dict[str, Any] = {"batch_size": batch_size(loader)}
     if name == SAMPLER:
         code = settings.users_code(getattr(type(sampler_of(loader)), "__iter__", None))
     elif name == ITEM:
@@ -241,8 +219,6 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
         code = settings.users_code(loader.collate_fn)
         called = getattr(loader.collate_fn, "func", loader.collate_fn)
         arguments["collate_fn"] = str(getattr(called, "__name__", type(called).__name__))
-    elif name == COPY:
-        arguments = {"workers": loader.num_workers}
     users = name == ITEM or code is not None
     cardinality = None
     with suppress(Exception):  # no length, or one of the user's that fails

@@ -19,6 +19,7 @@ from ...process.process import in_words
 from ...timing.probing import spare_memory
 from ...timing.probing.alternating import CALLS, PROBE_S
 from .. import batches, memory
+from ..built.models import parameters_of
 from .passes import NO_ANSWER, NotDone, NotNeeded, NotOffered, Pass, Probing, changed
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def _double_batch(probing: Probing) -> None:
     steppers = [
         optimizer
         for optimizer in probing.optimizers
-        if any(id(weight) in trained for weight in _parameters(optimizer))
+        if any(id(weight) in trained for weight in parameters_of(optimizer))
         and all("lr" in group for group in optimizer.param_groups)
         and not _needs_closure(optimizer)
     ]
@@ -318,7 +319,7 @@ def _fused(probing: Probing) -> None:
     probing.driver.sync()
     once = probing.timed(base.step)
     probing.check(CALLS * once, f"an update takes {once:.2g} s")
-    tensors, cls = len(_parameters(base)), type(optimizer).__name__
+    tensors, cls = len(parameters_of(base)), type(optimizer).__name__
     probing.compare("fused", base.step, candidate.step, once, optimizer=cls, tensors=tensors)
 
 
@@ -352,13 +353,9 @@ def _check_copies(tensors: list[Any]) -> None:
         raise NotOffered("too little memory was left to copy the optimizer's tensors")
 
 
-def _parameters(optimizer: Any) -> list[Any]:
-    return [weight for group in optimizer.param_groups for weight in group["params"]]
-
-
 def _updated(optimizer: Any) -> list[Any]:
     """The tensors that the optimizer updates: those with a gradient, if any has one now."""
-    wanted = [weight for weight in _parameters(optimizer) if weight.requires_grad]
+    wanted = [weight for weight in parameters_of(optimizer) if weight.requires_grad]
     return [weight for weight in wanted if weight.grad is not None] or wanted
 
 

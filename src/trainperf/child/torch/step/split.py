@@ -105,6 +105,8 @@ class Split:
         """Where a step calls what, and under which settings."""
         seen = self._seen
         forward = self._first(lambda key: key.part == "forward" and key.place in seen.autocast)
+        if forward is None:  # reentrant checkpointing runs it without gradients
+            forward = self._first(lambda key: key.part == "forward")
         return {
             "forward": site(forward),
             "backward": self._where(lambda key: key.what == "backward"),

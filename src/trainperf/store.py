@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import msgspec
 
 from trainperf import bounded
 from trainperf.errors import TrainperfError
@@ -125,6 +122,7 @@ def plain(value: object, not_finite: Callable[[float, str], None]) -> Any:
 
 
 def _cleaned(value: object, not_finite: Callable[[float, str], None]) -> Any:
+    import msgspec  # nothing of it is wanted before the script starts
 
     def clean(node: Any, field: str) -> Any:
         if isinstance(node, dict):
@@ -168,7 +166,7 @@ def write_whole(path: Path, data: bytes) -> None:
         return
     there = real.stat() if real.exists() else None
     mode = stat.S_IMODE(there.st_mode) if there else 0o600
-    part = real.with_name(f".{real.name}.{secrets.token_hex(8)}.part")
+    part = real.with_name(f".{real.name}.{os.urandom(8).hex()}.part")
     made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with open(made, "wb") as file:
@@ -184,6 +182,8 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _write(path: Path, value: object) -> None:
+    import msgspec
+
     data = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
     try:
         Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
@@ -201,6 +201,8 @@ def load_value(path: Path, kind: type[T]) -> T:
         raise TrainperfError(
             f"{path} cannot be read: {error.strerror}", "give a run's folder or its JSON file"
         ) from error
+    import msgspec
+
     from trainperf.model.encoding import decoded
 
     hint = "give a file that trainperf wrote, whole"

@@ -89,12 +89,6 @@ def test_a_rank_whose_launcher_is_not_seen_is_refused(environment):
         beside.startable(job("python", "train.py", **environment))
 
 
-def test_what_will_be_run_is_said_without_the_environment():
-    said = list(beside.said(job("python", "train.py", "--name", "a b", cwd=Path("/x"), K="secret")))
-    assert said[0].endswith("runs: cd /x && python train.py --name 'a b'")
-    assert "secret" not in "".join(said)
-
-
 def test_what_is_seen_of_the_job_is_its_cores_and_that_it_has_ended():
     look = beside.Beside(job("python", "train.py", cwd=Path("/x")))
     sum(range(1_000_000))

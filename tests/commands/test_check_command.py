@@ -167,24 +167,6 @@ def test_a_program_tells_what_cannot_be_told_from_a_pass(
     assert [one.tag for one in check] == ["failure" if status else "skipped"]
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--json", "base.json"), "--json would overwrite base.json"),
-        (("--output-format", "html=./base.json"), "html would overwrite base.json"),
-        (("--json", "a.json", "--output-format", "json=a.json"), "would both go to"),
-    ],
-)
-def test_no_report_goes_over_the_baseline_or_another(
-    based: Project, words: tuple[str, ...], says: str
-) -> None:
-    before = Path("base.json").read_bytes()
-    assert based.check("--baseline", "base.json", *words, "train.py") == 2
-    assert says in based.output
-    assert based.settings == []
-    assert Path("base.json").read_bytes() == before
-
-
 def test_a_check_is_not_one_of_several_ranks(
     based: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

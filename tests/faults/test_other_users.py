@@ -110,18 +110,6 @@ def test_what_cannot_be_guarded_is_said_and_what_is_stays(theirs: Place, group: 
     theirs.check(result, result.status)
 
 
-def test_runs_go_to_the_users_cache(theirs: Place) -> None:
-    as_theirs(theirs, "raise SystemExit(1)")
-    result = ended(theirs.start("diagnose", "--no-trials", "train.py"))
-    assert result.status == NOT_MEASURED, result.stderr
-    runs = theirs.home / ".cache" / "trainperf" / "runs"
-    assert owned(runs) == []
-    assert stat.S_IMODE(runs.stat().st_mode) == 0o700
-    shutil.rmtree(theirs.home / ".cache")
-    os.utime(theirs.home, ns=(0, theirs._tree["."][2]))
-    theirs.check(result, NOT_MEASURED, shown=False)
-
-
 def test_runs_go_to_a_folder_of_their_own_where_there_is_no_cache(theirs: Place) -> None:
     as_theirs(theirs, "raise SystemExit(1)")
     os.chown(theirs.home, 0, 0)

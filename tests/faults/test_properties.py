@@ -24,8 +24,7 @@ from trainperf.ranks import records
 from trainperf.ranks.merge import merge
 from trainperf.report.plain import no_commands, one_line, plain, to_ascii
 from trainperf.run.event_files import EventFiles, is_event
-from trainperf.run.sweeping import sweep
-from trainperf.settings import Settings, duration, load_settings
+from trainperf.settings import Settings, load_settings
 
 quick = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -137,17 +136,6 @@ def test_a_job_is_merged_whatever_one_rank_left(job: Path, name: str, data: st.D
         file.write_bytes(whole)
 
 
-@few
-@given(values)
-def test_a_run_is_swept_only_where_its_file_says_whose_it_was(value: Any) -> None:
-    with folder() as runs:
-        leg = runs / "a run" / "leg-1"
-        leg.mkdir(parents=True)
-        (runs / "a run" / "run.json").write_text(json.dumps(value))
-        assert sweep(runs).folders == ()
-        assert leg.exists()
-
-
 # --------------------------------------------------------------------------- settings
 
 NAMES = [
@@ -188,19 +176,6 @@ def test_settings_of_a_project_are_read_or_refused(table: dict[str, str]) -> Non
             checked(load_settings(own, {}))
         except TrainperfError as error:
             refused(error)
-
-
-@quick
-@given(st.text(alphabet="0123456789.eE+-smhin ∞٣", max_size=12) | numbers)
-@example("9" * 400 + "h")
-@example(10**400)
-def test_a_time_is_one_that_can_be_waited_for(value: Any) -> None:
-    try:
-        seconds = duration(value)
-    except ValueError:
-        return
-    assert math.isfinite(seconds)
-    assert seconds > 0
 
 
 # ------------------------------------------------------------------------- foreign text

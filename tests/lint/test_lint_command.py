@@ -44,13 +44,6 @@ def test_something_found_is_status_1_and_one_line(here: Path) -> None:
     assert last == "1 place that may be slow, in 1 of 2 files."
 
 
-def test_exit_zero_is_for_findings_only(here: Path) -> None:
-    (here / "a.py").write_text(BAD)
-    assert run("--exit-zero", "a.py").exit_code == 0
-    (here / "b.py").write_text("import torch\nset_detect_anomaly(\n")
-    assert run("--exit-zero", ".").exit_code == 2
-
-
 def test_a_file_that_does_not_parse_does_not_end_the_rest(here: Path) -> None:
     (here / "a.py").write_text("import torch\nset_detect_anomaly(\n")
     (here / "b.py").write_text(BAD)
@@ -63,32 +56,6 @@ def test_a_file_that_does_not_parse_does_not_end_the_rest(here: Path) -> None:
 
 def test_a_path_that_is_not_there_is_wrong_usage(here: Path) -> None:
     assert run("nowhere.py").exit_code == 2
-
-
-def test_select_and_ignore(here: Path) -> None:
-    (here / "a.py").write_text(BAD + "import os\nos.environ['CUDA_LAUNCH_BLOCKING'] = '1'\n")
-    assert run("a.py").output.count("a.py:") == 2
-    assert "torch_debug_modes" not in run("a.py", "--select", "torch_launch_blocking").output
-    assert "torch_debug_modes" not in run("a.py", "--ignore", "torch-debug-modes").output
-    assert run("a.py", "--ignore", "torch_debug_modes,torch_launch_blocking").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--select", "torch_wokers"), "there is no torch_wokers"),
-        (("--ignore", "torch_wokers"), "there is no torch_wokers"),
-        (("--select", "batch_size"), "source alone does not tell batch_size"),
-    ],
-)
-def test_an_id_that_means_nothing_here_is_wrong_usage(
-    here: Path, words: tuple[str, ...], said: str
-) -> None:
-    (here / "a.py").write_text(GOOD)
-    result = run("a.py", *words)
-    assert isinstance(result.exception, TrainperfError)
-    assert said in str(result.exception)
-    assert result.exception.hint
 
 
 def test_the_projects_settings_turn_a_rule_off(here: Path) -> None:

@@ -56,10 +56,6 @@ AMD = replace(TORCH, cuda=None, cudnn=None, capabilities=(), gpus=())
         (Build("PyTorch", "2.13.0+cpu"), with_gpu(), "problem", "PyTorch build for CUDA"),
         (TENSORFLOW, with_gpu(cuda="11.8"), "problem", "11.8 at most"),
         (replace(TORCH, cuda="13.0"), with_gpu(), "problem", "PyTorch built for CUDA 12"),
-        (TENSORFLOW, with_gpu(cuda="12.2"), "warning", ""),
-        (TENSORFLOW, with_gpu("9.0", cuda="12.2"), "problem", "too old to compile"),
-        (TENSORFLOW, with_gpu("9.0"), "warning", "first start"),
-        (TENSORFLOW, with_gpu("12.0"), "warning", "first start"),
         (TENSORFLOW, with_gpu("5.2"), "problem", "no code for a GPU"),
         (TENSORFLOW, with_gpu(count=4), "warning", "sees 1 of the 4 GPUs"),
         (AMD, with_gpu(), "problem", "AMD"),
@@ -110,14 +106,7 @@ def test_a_gpu_build_that_sees_no_gpu_is_a_problem_with_a_reason(
             "update the NVIDIA driver",
         ),
         ("Found no NVIDIA driver on your system. Please check", "--gpus all"),
-        (
-            (
-                "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount()."
-                " Did you run some cuda functions before calling NumCudaDevices() that might have"
-                " already set an error? Error 802: system not yet initialized (Triggered internally"
-            ),
-            "nvidia-fabricmanager",
-        ),
+        ("Error 802: system not yet initialized (Triggered internally", "nvidia-fabricmanager"),
         (
             "Error 804: forward compatibility was attempted on non supported HW (Triggered",
             "LD_LIBRARY_PATH",

@@ -75,17 +75,6 @@ def test_files_are_counted_with_their_sizes(tmp_path: Path) -> None:
     assert len(one.examples) == 3
 
 
-def test_files_removed_with_the_script_keep_the_sizes_seen_while_it_ran(tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone.bin")
-    event = reads_event(opens=4, files=1, paths=[gone], sizes={gone: 5000})
-
-    ((one,), _) = probe(recording(event))
-
-    assert one.sizes == (5000, 5000, 5000)
-    assert one.cold_bytes_s is None
-    assert "removed" in one.reason
-
-
 def test_each_volume_has_an_entry_and_memory_has_no_cold_rate(tmp_path: Path) -> None:
     """By a mountinfo of our own: one folder of this disk stands for a tmpfs."""
     here, memory = written(tmp_path / "disk", 3), written(tmp_path / "memory", 2)

@@ -86,19 +86,6 @@ def test_a_file_system_that_never_answers_is_left_alone(stuck: Path, tmp_path: P
     assert time.monotonic() - began < LONG_S
 
 
-def test_a_user_who_wants_an_end_does_not_wait_for_it(stuck: Path) -> None:
-    began = time.monotonic()
-
-    found = reads.probe(
-        read_from(stuck / "a"),
-        deadline_s=LONG_S,
-        interrupted=lambda: time.monotonic() > began + 0.5,
-    )
-
-    assert found == ((), "not looked at: interrupted")
-    assert time.monotonic() - began < LONG_S
-
-
 def test_what_was_told_before_it_hung_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

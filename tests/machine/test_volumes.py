@@ -92,20 +92,3 @@ def test_an_array_is_the_disks_in_it(tmp_path: Path) -> None:
 )
 def test_a_file_system_says_what_it_is(tmp_path: Path, line: str, kind: str) -> None:
     assert on(tmp_path, "/data/a", ROOT, line).kind == kind
-
-
-def test_the_deepest_mount_counts_and_of_two_the_later(tmp_path: Path) -> None:
-    mounted = mountinfo(
-        tmp_path,
-        ROOT,
-        r"40 1 0:51 / /my\040data rw - tmpfs a rw",
-        r"41 1 0:52 / /my\040data rw - tmpfs b rw",
-    )
-
-    def source(path: str) -> str:
-        mount = mount_of(path, mounted)
-        return "" if mount is None else mount.source
-
-    assert source("/my data/x") == "b"
-    assert source("/my data") == "b"
-    assert source("/my database/x") == "/dev/nvme0n1p1"

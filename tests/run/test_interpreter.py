@@ -93,12 +93,6 @@ def test_what_was_asked_for_is_taken_and_the_others_that_have_it_are_named(place
         assert f"{full}/bin/python has: --python PATH" in lacking
 
 
-def test_trainperfs_own_is_named_by_nothing(place, monkeypatch):
-    monkeypatch.undo()
-    chosen, lacking = taken(place, VIRTUAL_ENV=sys.prefix)
-    assert (chosen.path, chosen.why, lacking) == (sys.executable, "", "")
-
-
 @pytest.mark.parametrize(
     ("python", "message"),
     [

@@ -124,11 +124,6 @@ def append(folder, text, pid=7):
         file.write(text)
 
 
-def test_what_helpers_counted_for_nobody_does_not_stay(run, tmp_path):
-    run("open(os.path.join(folder, 'reads-1-2.jsonl'), 'w').write('{}')")
-    assert not list((tmp_path / "run").glob("reads-*"))
-
-
 def test_a_line_that_is_half_written_is_read_when_it_is_whole(following, tmp_path):
     append(tmp_path, '{"e": "one", "t": 1}\n{"e": "tw')
     following.read()

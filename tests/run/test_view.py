@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ from kit.processes import LONG_S, gone
 from trainperf.run import guarding, view
 from trainperf.run.view import remove
 
-NOBODY = 65534
 SOURCES = Path(view.__file__).parent
 
 
@@ -321,107 +318,6 @@ def test_trackers_are_offline_and_what_was_off_stays_off(tmp_path):
     assert guarding.tracker_environment(tmp_path, {"WANDB_MODE": "online"})["WANDB_MODE"] == (
         "offline"
     )
-
-
-# --- an ordinary user ---
-
-
-@pytest.fixture
-def ordinary() -> Iterator[Path]:
-    """A folder of an ordinary user's, with a copy of what is needed; for tests run by root."""
-    if os.geteuid() != 0:
-        pytest.skip("the other tests run as an ordinary user already")
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    copy = folder / "trainperf/run"
-    copy.mkdir(parents=True)
-    for package in (copy.parent, copy):
-        (package / "__init__.py").touch()
-    for name in ("view.py", "guarding.py"):
-        shutil.copy(SOURCES / name, copy / name)
-    project(folder / "project")
-    (folder / "run").mkdir()
-    for path in [folder / "run", folder / "project", *(folder / "project").rglob("*")]:
-        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def as_nobody(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code as an ordinary user, with an interpreter that one may start."""
-    who = {"user": NOBODY, "group": NOBODY, "extra_groups": [], "env": {"HOME": "/nonexistent"}}
-    for executable in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(executable):
-            command = (executable, "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 11))")
-            try:
-                if run(command, Path("/"), **who).returncode == 0:
-                    break
-            except PermissionError:
-                continue
-    else:
-        pytest.skip("an ordinary user may start no Python here")
-    start = f"import sys; sys.path.insert(0, {str(folder)!r})\n"
-    return run((executable, "-I", "-c", start + textwrap.dedent(source)), folder / "project", **who)
-
-
-PROBE = """
-import json, os, subprocess, sys
-from pathlib import Path
-from trainperf.run import guarding, view
-here, run = os.getcwd(), Path("../run").resolve()
-found = guarding.probe([here], run, [run])
-print(json.dumps([found.folders, found.unguarded]))
-"""
-
-
-def test_an_ordinary_user_has_the_view_as_well(ordinary):
-    source = f"""
-    {textwrap.indent(PROBE, "    ").strip()}
-    for command in ({SPOIL!r}, {LOOK!r}):
-        words = (sys.executable, "-c", command)
-        enclosed = view.enclosed(words, [here], run / str(len(command)), [run])
-        for one in (enclosed, words) if command == {LOOK!r} else (enclosed,):
-            result = subprocess.run(one, stdin=-3, capture_output=True, text=True)
-            print(json.dumps([result.returncode, result.stdout, result.stderr]))
-        view.remove(run / str(len(command)))
-    print(os.listdir(run))
-    """
-    before = snapshot(ordinary / "project")
-    result = as_nobody(ordinary, source)
-    assert snapshot(ordinary / "project") == before
-    found, spoilt, within, alone, left = result.stdout.splitlines()
-    if not json.loads(found)[0]:
-        pytest.skip(found)
-    assert json.loads(found) == [[str(ordinary / "project")], []]
-    assert json.loads(spoilt)[0] == 0, spoilt
-    assert json.loads(spoilt)[1].startswith("['checkpoints', 'data', 'history.csv', 'logs', 'old")
-    assert json.loads(within) == json.loads(alone)
-    assert left == "[]"
-
-
-def test_a_folder_with_writable_files_of_others_is_not_covered_for_an_ordinary_user(ordinary):
-    shared = ordinary / "project/data/shared"
-    shared.write_text("of a colleague")
-    shared.chmod(0o666)
-    found = json.loads(as_nobody(ordinary, PROBE).stdout)
-    assert found[0] == []
-    assert f"{shared} belongs to another user or group" in found[1][0]
-
-
-@needs_view
-def test_where_the_disk_cannot_hold_a_view_memory_does(user, tmp_path):
-    """Inside a view the scratch folder is on an overlay, as it is in a container."""
-    source = f"""
-    import sys
-    sys.path.insert(0, {str(SOURCES.parents[1])!r})
-    from pathlib import Path
-    from trainperf.run import guarding
-    Path("inner").mkdir()
-    print(guarding.probe([str(Path("inner").resolve())], Path("scratch"), []).notes)
-    """
-    command = view.enclosed(python(source), [str(user)], tmp_path / "scratch", [])
-    result = run(command, user)
-    assert f"{user}/inner is held in memory" in result.stdout, result.stderr
 
 
 @needs_view

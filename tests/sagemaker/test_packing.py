@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import socket
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -40,9 +41,10 @@ def test_what_is_no_source_stays_at_home(tmp_path: Path) -> None:
         assert {(member.uid, member.gid, member.uname) for member in tar} == {(0, 0, "")}
 
 
-def test_simple_patterns_of_gitignore_are_followed(tmp_path: Path) -> None:
+def test_what_git_ignores_stays_at_home(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "data/x.bin", "logs/a.log", "keep/a.txt", "deep/runs/x")
     write(tmp_path, ".gitignore", text="# comment\n*.log\ndata/\n/deep/runs\n")
+    subprocess.run(("git", "init", "-q"), cwd=tmp_path, check=True)
     assert names(pack(tmp_path, "train.py").data) == {"train.py", "keep/a.txt", ".gitignore"}
 
 

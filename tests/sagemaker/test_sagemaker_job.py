@@ -13,7 +13,6 @@ from trainperf.sagemaker.job import (
     Job,
     channels,
     check,
-    default_output,
     named,
     request,
 )
@@ -84,11 +83,3 @@ def test_a_jobs_name_is_one_that_sagemaker_takes(script: str) -> None:
     name = named(script, datetime.datetime(2026, 11, 21, 20, 35, 14, 7000))
     assert re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name)
     assert name.endswith("20261121-203514-007")
-
-
-def test_output_goes_to_the_accounts_own_bucket_unless_it_is_given():
-    assert default_output(JOB.role, "eu-west-1") == (
-        "s3://sagemaker-eu-west-1-123456789012/trainperf"
-    )
-    with pytest.raises(TrainperfError, match="ARN"):
-        default_output("Training", "eu-west-1")

@@ -42,7 +42,6 @@ typedef struct {
 
 #define LOST 15
 #define NOT_SUPPORTED 3
-#define NOT_FOUND 6
 static gpu_t gpus[64];
 static int snapshots;
 
@@ -124,7 +123,7 @@ int nvmlDeviceGetUUID(gpu_t *gpu, char *text, unsigned size) {
   snprintf(own, sizeof own, "%u", gpu->index);
   const char *order = getenv("STUB_ORDER");
   unsigned card = (unsigned)atoi(order ? item(order, ',', gpu->index, part, sizeof part) : own);
-  ANSWER(gpu, snprintf(text, size, "GPU-%08x-0000-0000-0000-%012x", card, 0));
+  ANSWER(gpu, snprintf(text, size, "GPU-%08x-0000-0000-0000-000000000000", card));
 }
 #endif
 /* The processes with a file in STUB_LEGS that have not ended. */
@@ -152,7 +151,8 @@ static unsigned long long held(const gpu_t *gpu) {
   return ((unsigned long long)count * (unsigned)atoi(setting("STUB_LEG_MIB", "2048"))) << 20;
 }
 int nvmlDeviceGetMemoryInfo(gpu_t *gpu, memory_t *memory) {
-  ANSWER(gpu, memory->total = 24ULL << 30; memory->used = ((1ULL + gpu->index) << 30) + held(gpu);
+  ANSWER(gpu, memory->total = 24ULL << 30;
+         memory->used = ((1ULL + gpu->index) << 30) + held(gpu);
          memory->free = memory->total - memory->used);
 }
 #ifndef NO_nvmlDeviceGetComputeMode
@@ -225,15 +225,6 @@ int nvmlDeviceGetCurrentClocksEventReasons(gpu_t *gpu, unsigned long long *bits)
 #endif
 int nvmlDeviceGetCurrentClocksThrottleReasons(gpu_t *gpu, unsigned long long *bits) {
   ANSWER(gpu, *bits = strtoull(setting("STUB_THROTTLE", "0"), NULL, 0));
-}
-typedef struct {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char bus_id[32];
-} pci_t;
-int nvmlDeviceGetPciInfo_v3(gpu_t *gpu, pci_t *pci) {
-  memset(pci, 0, sizeof *pci);
-  ANSWER(gpu, pci->bus = 16 + gpu->index);
 }
 static int processes(gpu_t *gpu, unsigned *count, process_t *list, const char *name) {
   int code = outcome(name, gpu);

@@ -39,7 +39,7 @@ def test_nothing_is_known_where_there_are_no_groups(tmp_path: Path) -> None:
     use = watch.use()
     assert use.seconds == 2.0
     assert (use.quota_cores, use.throttled_share, use.throttled_s) == (None, None, None)
-    assert (use.cpu_pressure, use.memory_pressure, use.io_pressure) == (None, None, None)
+    assert use.memory_pressure is None
     assert (use.memory_limit, use.memory_peak, use.memory_events) == (None, None, ())
     assert (use.swapped_in, use.swapped_out, use.pressure_of) == (None, None, "")
 
@@ -54,15 +54,14 @@ def test_only_what_was_throttled_meanwhile_counts(tmp_path: Path) -> None:
 
 
 def test_pressure_is_the_share_of_the_time_in_which_a_task_waited(tmp_path: Path) -> None:
-    files = {f"{JOB}/{name}.pressure": stall(7_000) for name in ("cpu", "memory", "io")}
-    root = version_2(tmp_path, **files, **{f"{JOB}/cgroup.events": "populated 1\n"})
+    files = {f"{JOB}/memory.pressure": stall(7_000), f"{JOB}/cgroup.events": "populated 1\n"}
+    root = version_2(tmp_path, **files)
     clock = Clock()
     watch = ContainerWatch(root, clock)
     clock.now += 10.0
-    write(root, {f"{JOB}/memory.pressure": stall(2_507_000), f"{JOB}/io.pressure": stall(6_999)})
+    write(root, {f"{JOB}/memory.pressure": stall(2_507_000)})
     use = watch.use()
-    assert (use.cpu_pressure, use.memory_pressure, use.io_pressure) == (0.0, 0.25, 0.0)
-    assert use.pressure_of == "container"
+    assert (use.memory_pressure, use.pressure_of) == (0.25, "container")
 
 
 def test_the_highest_memory_seen_counts_without_cache_that_can_go(tmp_path: Path) -> None:

@@ -81,36 +81,6 @@ def test_a_process_that_lost_its_parent_counts_by_its_session() -> None:
     assert sample.processes == 2
 
 
-def test_a_child_with_a_session_of_its_own_stays_known_when_its_parent_ends() -> None:
-    code = (
-        "import subprocess, sys, time\n"
-        "middle = subprocess.Popen([sys.executable, '-c', "
-        + repr(
-            "import subprocess, sys, time\n"
-            f"c = subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True,"
-            " stdout=subprocess.DEVNULL)\n"
-            "print(c.pid, flush=True)\n"
-            "sys.stdin.read()"
-        )
-        + "], stdin=subprocess.PIPE)\n"
-        "sys.stdin.readline()\n"
-        "time.sleep(60)"
-    )
-    with running(code) as process:
-        grandchild = int(line(process))
-        try:
-            sampler = HostSampler(process.pid)
-            sampler.sample()
-            middle = psutil.Process(grandchild).ppid()
-            os.kill(middle, signal.SIGKILL)
-            wait_for(lambda: psutil.Process(grandchild).ppid() != middle)
-            sample = sampler.sample()
-            assert sample is not None
-            assert grandchild in sampler._tree._members
-        finally:
-            os.kill(grandchild, signal.SIGKILL)
-
-
 class Tree(process_tree.ProcessTree):
     """A tree whose readings are given: own and reaped CPU seconds by process."""
 

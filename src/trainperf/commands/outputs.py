@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import gzip
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainperf import store
-from trainperf.child.timing.tracing import WHAT
 from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
 from trainperf.recording.run import Recording
@@ -140,6 +138,9 @@ def write_trace(recording: Recording, file: Path) -> TraceFile:
 
     Where there is none, or it cannot be written, the value says why.
     """
+    import gzip  # these take a hundredth of a second, of which nothing is wanted at the start
+
+    from trainperf.child.timing.tracing import WHAT
     from trainperf.model import TraceFile
 
     events = [event for of_process in recording.events.values() for event in of_process]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.live import Live
-from rich.spinner import Spinner
 from rich.text import Text
 
 from trainperf.report.plain import one_line
 
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_WHEEL = "-\\|/"
 _BAR = 20
 LOG_S = 10.0
 """Between two lines in a log."""
@@ -39,12 +42,13 @@ class Progress:
         self._started = 0.0
         self._expected_s: float | None = None
         self._fraction: float | None = None
-        self._spinner = Spinner("line")
         self._over = threading.Event()
         self._began = clock()
 
     def __enter__(self) -> Progress:
         if self._console.is_terminal and not self._console.is_dumb_terminal and not self._quiet:
+            from rich.live import Live
+
             self._live = Live(
                 self,
                 console=self._console,
@@ -101,9 +105,8 @@ class Progress:
         if not self._text:
             return
         line = Text(no_wrap=True, overflow="crop", end="")
-        line.append_text(Text(str(self._spinner.render(self._clock()))))
-        line.append(f" {self._text}  ")
         elapsed = self._clock() - self._started
+        line.append(f"{_WHEEL[int(elapsed * 8) % len(_WHEEL)]} {self._text}  ")
         done = self._fraction
         if done is None and self._expected_s:
             done = min(1.0, elapsed / self._expected_s)

@@ -43,8 +43,7 @@ def inspect_machine(
     affinity = len(os.sched_getaffinity(0))
     quota = host.cpu_quota(root)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-        # of counters that no /proc/vmstat tells, which nobody reads
-        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+        memory = psutil.virtual_memory()  # of counters that are not told, which nobody reads
     limit = host.memory_limit(root)
     shm, disk = _space(root / "dev/shm"), _space(directory or Path())
     available = memory.available
@@ -77,8 +76,6 @@ def inspect_machine(
             price=known.price,
             price_reason=known.price_reason,
             container=host.container_kind(root, os.environ),
-            swap_total=swap.total,
-            swap_used=swap.used,
             omp_num_threads=os.environ.get("OMP_NUM_THREADS"),
         )
 

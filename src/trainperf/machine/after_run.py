@@ -54,17 +54,19 @@ def with_regions(
     anonymously. Never raises.
     """
     regions: dict[str, str | None] = {}
+    of_aws = [bucket.bucket for bucket in objects if not bucket.endpoint]
+    if not of_aws:
+        return tuple(objects)
 
     def ask() -> None:
         with suppress(Exception):
             client = _client(env)
-            for bucket in objects:
-                if not bucket.endpoint:
-                    regions[bucket.bucket] = _region(client, bucket.bucket)
+            for name in of_aws:
+                regions[name] = _region(client, name)
 
     thread = threading.Thread(target=ask, name="trainperf-s3", daemon=True)
     thread.start()
-    thread.join(seconds if objects else None)
+    thread.join(seconds)
     return tuple(replace(bucket, region=regions.get(bucket.bucket)) for bucket in objects)
 
 

@@ -122,7 +122,6 @@ class GpuSample:
     power_w: float | None = None
     sm_clock_mhz: int | None = None
     throttle: tuple[str, ...] | None = None  # None: the driver does not say
-    processes: int | None = None  # compute processes on the card, ours among them
     sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
     tensor_active: float | None = None  # GPM
     dram_active: float | None = None  # GPM: share of peak memory bandwidth

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +43,10 @@ for path in words[2 * int(count) :]:
 
 @dataclass(frozen=True)
 class View:
-    """Which folders a run sees copy-on-write, and in plain words what it may change.
-
-    `notes` is what a reader may want to know of how the folders are covered.
-    """
+    """Which folders a run sees copy-on-write, and in plain words what it may change."""
 
     folders: tuple[str, ...]
     unguarded: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 def folders_of(cwd: str | Path, script: str | Path | None) -> tuple[str, ...]:
@@ -104,23 +99,18 @@ def probe(folders: Sequence[str], scratch: Path, keep: Sequence[Path]) -> View:
     """
     refused = {path: reason for path in folders if (reason := _refused(path))}
     open_ = [path for path in folders if path not in refused]
-    in_memory: list[str] = []
-    error = _try(open_, scratch, keep, in_memory)
+    error = _try(open_, scratch, keep)
     if error and len(open_) > 1:
-        alone = {path: _try([path], scratch, keep, in_memory) for path in open_}
+        alone = {path: _try([path], scratch, keep) for path in open_}
         refused |= {path: reason for path, reason in alone.items() if reason}
         open_ = [path for path in open_ if not alone[path]]
-        error = _try(open_, scratch, keep, in_memory)
+        error = _try(open_, scratch, keep)
     if error:
         refused |= dict.fromkeys(open_, error)
         open_ = []
     return View(
         tuple(open_),
         (*_uncovered(refused), *(text for path in open_ for text in _ways_out(path, open_))),
-        tuple(
-            f"what the script writes into {path} is held in memory: no file system for it"
-            for path in sorted(set(in_memory) & set(open_))
-        ),
     )
 
 
@@ -192,11 +182,11 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
             return
 
 
-def _try(folders: Sequence[str], scratch: Path, keep: Sequence[Path], in_memory: list[str]) -> str:
+def _try(folders: Sequence[str], scratch: Path, keep: Sequence[Path]) -> str:
     """Enclose a small command that writes; return why that did not work, or ''."""
     if not folders:
         return ""
-    mark, space = f".trainperf-{uuid.uuid4().hex}", scratch / f"probe-{uuid.uuid4().hex[:8]}"
+    mark, space = f".trainperf-{os.urandom(16).hex()}", scratch / f"probe-{os.urandom(4).hex()}"
     devices = [str(os.stat(path).st_dev) for path in folders]
     test = (sys.executable, "-I", "-S", "-c", _WRITE_TEST, mark, str(len(folders)))
     command = (*test, *folders, *devices, *(str(path) for path in keep))
@@ -214,11 +204,6 @@ def _try(folders: Sequence[str], scratch: Path, keep: Sequence[Path], in_memory:
         )
         reached = [path for path in folders if _removed(os.path.join(path, mark))]
         kept = [path for path in keep if _removed(os.path.join(path, mark))]
-        in_memory += [
-            path
-            for number, path in enumerate(folders)
-            if not os.path.lexists(space / str(number) / "upper" / mark)
-        ]
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     finally:
@@ -254,7 +239,6 @@ def said(found: View) -> tuple[str, ...]:
     covered = [f"{path} stays as it is: the script writes to a copy" for path in found.folders]
     return (
         *covered,
-        *found.notes,
         *(f"not guarded: {text}" for text in found.unguarded),
         f"not guarded: {elsewhere} by other means than Keras, TensorFlow and PyTorch, or sends",
     )

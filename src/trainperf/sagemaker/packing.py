@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,15 +56,14 @@ def relative_script(script: Path, folder: Path) -> str:
 def pack(folder: Path, script: str) -> Packed:
     """Pack what is below `folder`; `script` must be among it.
 
-    Left out are version control, caches, virtual environments, links that lead out of
-    the folder, what a `.gitignore` at its top names by simple patterns, and files larger
-    than 50 MiB, which are named. Raises `TrainperfError` where too much remains, a file cannot
-    be read, or the script is in a folder that is left out.
+    Left out are version control, caches, virtual environments, links that lead out of the folder,
+    what git ignores in it, and files larger than 50 MiB, which are named. Raises `TrainperfError`
+    where too much remains, a file cannot be read, or the script is in a folder that is left out.
     """
-    ignored, left_out, total, files = _ignored(folder), [], 0, 0
+    left_out, total, files = list[str](), 0, 0
     buffer, packed = io.BytesIO(), False
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
-        for path in _files(folder, ignored, script):
+        for path in _files(folder, script):
             name = path.relative_to(folder).as_posix()
             try:
                 size = path.stat().st_size
@@ -92,48 +92,34 @@ def pack(folder: Path, script: str) -> Packed:
     return Packed(buffer.getvalue(), files, tuple(left_out))
 
 
-def _files(folder: Path, ignored: tuple[str, ...], script: str) -> Iterator[Path]:
-    root = folder.resolve()
+def _files(folder: Path, script: str) -> Iterator[Path]:
+    root, known = folder.resolve(), _known_to_git(folder)
     for here, folders, names in os.walk(folder):
         inside = Path(here)
         folders[:] = sorted(
             name
             for name in folders
-            if name not in LEFT_OUT
-            and not (inside / name / "pyvenv.cfg").exists()
-            and not _matches(name, (inside / name).relative_to(folder).as_posix(), ignored)
+            if name not in LEFT_OUT and not (inside / name / "pyvenv.cfg").exists()
         )
         for name in sorted(names):
             path = inside / name
             relative = path.relative_to(folder).as_posix()
-            unwanted = any(fnmatch(name, one) for one in LEFT_OUT_FILES)
-            if relative != script and (unwanted or _matches(name, relative, ignored)):
+            unwanted = any(fnmatch(name, pattern) for pattern in LEFT_OUT_FILES)
+            ignored = known is not None and relative not in known
+            if relative != script and (unwanted or ignored):
                 continue
             if path.is_file() and path.resolve().is_relative_to(root):
                 yield path
 
 
-def _ignored(folder: Path) -> tuple[str, ...]:
-    """The simple patterns of `.gitignore`: those that take something back are left alone."""
+def _known_to_git(folder: Path) -> set[str] | None:
+    """The files that git tracks or would add, relative to the folder; None outside of its trees."""
+    words = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:
-        lines = (folder / ".gitignore").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return ()
-    patterns = [line.strip() for line in lines]
-    if any(one.startswith("!") for one in patterns):
-        return ()
-    return tuple(one for one in patterns if one and not one.startswith("#"))
-
-
-def _matches(name: str, relative: str, patterns: tuple[str, ...]) -> bool:
-    for pattern in patterns:
-        bare = pattern.rstrip("/")
-        if "/" in bare:
-            if fnmatch(relative, bare.lstrip("/")):
-                return True
-        elif fnmatch(name, bare):
-            return True
-    return False
+        done = subprocess.run(words, cwd=folder, capture_output=True)
+    except OSError:
+        return None
+    return None if done.returncode else set(os.fsdecode(done.stdout).split("\0"))
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -21,7 +21,6 @@ LOOK_S = 0.5
 """How often the memory is read: `memory.stat` makes the kernel add up over all cores."""
 
 _EVENTS = ("high", "max", "oom", "oom_kill")
-_RESOURCES = ("cpu", "memory", "io")
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ class ContainerWatch:
         self._started = clock()
         self._throttling = self._quota.read()
         self._events = self._read_events()
-        self._pressure = {name: self._stalled(name) for name in _RESOURCES}
-        self._pressure_of = self._whose(self._pressure["memory"])
+        self._stalls = self._stalled()
         self._swapped = _swapped(root)
         self.look()
 
@@ -123,24 +121,21 @@ class ContainerWatch:
         swapped: tuple[int | None, int | None] = (None, None)
         if before is not None and after is not None:
             swapped = max(0, after[0] - before[0]), max(0, after[1] - before[1])
-        stalls = {name: self._pressed(name, seconds) for name in _RESOURCES}
         events = self._read_events()
         return ContainerUse(
             seconds=seconds,
             quota_cores=self._quota.cores,
             throttled_share=None if passed is None else passed.share,
             throttled_s=None if passed is None else passed.seconds,
-            cpu_pressure=stalls["cpu"],
             memory_limit=self._limit,
             memory_peak=self._peak,
-            memory_pressure=stalls["memory"],
+            memory_pressure=self._pressure(seconds),
             memory_events=tuple(
                 (name, max(0, count - self._events.get(name, 0))) for name, count in events.items()
             ),
-            io_pressure=stalls["io"],
             swapped_in=swapped[0],
             swapped_out=swapped[1],
-            pressure_of=self._pressure_of,
+            pressure_of=self._whose(),
         )
 
     def _read_events(self) -> dict[str, int]:
@@ -151,33 +146,31 @@ class ContainerWatch:
                 found[name] = max(count, found.get(name, 0))
         return found
 
-    def _stalled(self, resource: str) -> tuple[Path, int] | None:
-        """The file that tells of stalls, and its microseconds in all until now.
+    def _stalled(self) -> tuple[Path, int] | None:
+        """The file that tells of stalls for memory, and its microseconds in all until now.
 
         A group's own file where the kernel keeps one; otherwise the whole machine's.
         """
         own = [
-            level.folder / f"{resource}.pressure"
-            for level in levels(self._root, resource)
+            level.folder / "memory.pressure"
+            for level in levels(self._root, "memory")
             if level.version == 2
         ][:1]
-        for path in (*own, self._root / "proc/pressure" / resource):
+        for path in (*own, self._root / "proc/pressure/memory"):
             if (total := _some(path)) is not None:
                 return path, total
         return None
 
-    @staticmethod
-    def _whose(stalled: tuple[Path, int] | None) -> str:
+    def _whose(self) -> str:
         """Whose stalls are counted; the group of the whole machine has no `cgroup.events`."""
-        if stalled is None:
+        if self._stalls is None:
             return ""
-        return "container" if (stalled[0].parent / "cgroup.events").exists() else "machine"
+        return "container" if (self._stalls[0].parent / "cgroup.events").exists() else "machine"
 
-    def _pressed(self, resource: str, seconds: float) -> float | None:
-        before = self._pressure[resource]
-        if before is None or seconds <= 0:
+    def _pressure(self, seconds: float) -> float | None:
+        if self._stalls is None or seconds <= 0:
             return None
-        path, earlier = before
+        path, earlier = self._stalls
         now = _some(path)
         return None if now is None else min(1.0, max(0, now - earlier) / 1e6 / seconds)
 

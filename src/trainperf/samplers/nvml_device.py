@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from trainperf.recording.machine.machine import (
@@ -13,7 +12,6 @@ from trainperf.recording.machine.machine import (
     Gpu,
 )
 from trainperf.recording.run import GpuSample
-from trainperf.samplers.levels import text
 
 # Return codes of nvml.h. Compared as numbers: bindings differ in the classes they have.
 _PERMANENT = {2, 3, 4, 13, 25, 26}  # invalid, not supported, no permission, no function, version
@@ -41,18 +39,6 @@ _WORDS = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-
-
-def cores_near(pci: Any, root: Path = Path("/")) -> tuple[int, ...] | None:
-    """The cores next to a GPU's slot, as Linux lists them ("0-7,16-23"); all if it has no node."""
-    if pci is None:
-        return None
-    slot = f"{int(pci.domain):04x}:{int(pci.bus):02x}:{int(pci.device):02x}.0"
-    found = text(root / "sys/bus/pci/devices" / slot / "local_cpulist")
-    if not found:
-        return None
-    spans = (span.partition("-") for span in found.split(","))
-    return tuple(core for low, _, high in spans for core in range(int(low), int(high or low) + 1))
 
 
 class GpuLost(Exception):  # noqa: N818 - an event, not an error
@@ -93,7 +79,6 @@ class GpuDevice:
             power_w=_watts(power),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(self._nvml.NVML_CLOCK_SM,)),
             throttle=None if bits is None else throttle_words(bits),
-            processes=None if processes is None else len(processes),
             # In a container the numbers are often those of the host, and then of no process here.
             memory_of={
                 int(one.pid): int(used)
@@ -117,7 +102,6 @@ class GpuDevice:
         mig = self._ask("nvmlDeviceGetMigMode")
         counted = (_UNCORRECTED, _SINCE_LOADED)
         errors = self._ask("nvmlDeviceGetTotalEccErrors", arguments=counted)
-        divided = mig is not None and bool(mig[0])  # the current mode, not the pending one
         return Gpu(
             index=index,
             name=as_text(self._ask("nvmlDeviceGetName")) or "NVIDIA GPU",
@@ -130,7 +114,7 @@ class GpuDevice:
                 "nvmlDeviceGetMaxClockInfo", arguments=(self._nvml.NVML_CLOCK_SM,)
             ),
             ecc_errors=None if errors is None else int(errors),
-            mig=None if mig is None else divided,
+            mig=None if mig is None else bool(mig[0]),  # the current mode, not the pending one
             other_processes=None if processes is None else len(processes),
             busy_before=float(use.gpu) / 100 if processes and use is not None else None,
             application_clock_mhz=self._ask(
@@ -139,7 +123,6 @@ class GpuDevice:
             uuid=as_text(self._ask("nvmlDeviceGetUUID")),
             compute_mode=_MODES.get(self._ask("nvmlDeviceGetComputeMode"), ""),
             memory_before=None if memory is None else int(memory.used),
-            cores=cores_near(self._ask("nvmlDeviceGetPciInfo")),
         )
 
     def _processes(self) -> list[Any] | None:

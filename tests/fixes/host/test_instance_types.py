@@ -29,10 +29,7 @@ def test_every_row_can_be_read(name: str) -> None:
     assert kind.name == name
     assert kind.vcpus > 0
     assert kind.memory > GIB
-    assert "moto" in kind.source
-    lasts, most = kind.network_bytes_s, kind.network_burst_bytes_s
-    assert (lasts is None) == (most is None)
-    assert lasts is None or most is None or 0 < lasts <= most
+    assert kind.network_bytes_s is None or kind.network_bytes_s > 0
 
 
 @pytest.mark.parametrize("name", TABLE["ml_training"])
@@ -57,7 +54,6 @@ def test_the_units_are_bytes() -> None:
 def test_what_lasts_of_an_up_to_type_is_its_baseline() -> None:
     kind = known("g5.xlarge")
     assert kind.network_bytes_s == 2.5 * GIGABIT
-    assert kind.network_burst_bytes_s == 10 * GIGABIT
 
 
 def test_the_sum_over_network_cards_is_not_believed() -> None:

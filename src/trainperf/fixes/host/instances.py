@@ -143,8 +143,7 @@ def _read(name: str, row: dict[str, Any], prefix: str = "") -> InstanceType:
     headline figure (see the note in the file).
     """
     gpus = row["gpus"]
-    most = row["net_gbps"]
-    lasts = row["net_base_gbps"] if row["net_burst"] else most
+    lasts = row["net_base_gbps"] if row["net_burst"] else row["net_gbps"]
     model = gpus[0]["model"] if gpus else ""
     return InstanceType(
         name=prefix + name,
@@ -154,13 +153,8 @@ def _read(name: str, row: dict[str, Any], prefix: str = "") -> InstanceType:
         gpu=f"a part of an {model}" if gpus and not gpus[0]["count"] else model,
         gpu_memory=gpus[0]["mem_mib"] * MIB if gpus else None,
         network_bytes_s=None if lasts is None else lasts * GIGABIT,
-        network_burst_bytes_s=None if most is None else most * GIGABIT,
         ebs_bytes_s=row["ebs_base_MBps"] * MB,
-        ebs_burst_bytes_s=row["ebs_max_MBps"] * MB,
-        ebs_iops=row["ebs_base_iops"],
         nvme_bytes=row["nvme_gb"] * GB,
-        efa=row["efa"],
-        source=f"AWS describe-instance-types, as recorded in {row['src'].replace('-', ' ')}",
     )
 
 

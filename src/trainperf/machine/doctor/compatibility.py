@@ -123,64 +123,30 @@ def _cuda(name: str, build: Build, machine: Machine) -> Check | None:
     """Compare the CUDA of the build with what the driver supports.
 
     A driver runs programs of its own CUDA major version and of older ones ("CUDA
-    Compatibility" in NVIDIA's documentation). Within one major version a newer minor
-    one works too, except for what must be compiled on the spot.
+    Compatibility" in NVIDIA's documentation).
     """
     needs, offers = version(build.cuda), version(machine.driver_cuda)
-    if needs is None or offers is None or needs <= offers:
+    if needs is None or offers is None or needs[0] <= offers[0]:
         return None
-    if needs[0] > offers[0]:
-        return Check(
-            name,
-            "problem",
-            f"{build.name} is built for CUDA {build.cuda}, and the driver supports CUDA"
-            f" {machine.driver_cuda} at most",
-            f"update the NVIDIA driver, or install a {build.name} built for CUDA {offers[0]}",
-        )
-    if any(
-        fit(build.capabilities, gpu.compute_capability) == "compiled on the spot"
-        for gpu in machine.gpus
-    ):
-        return Check(
-            name,
-            "problem",
-            f"{build.name} has no machine code for this GPU, and the driver (CUDA"
-            f" {machine.driver_cuda}) is too old to compile its CUDA {build.cuda} code",
-            "update the NVIDIA driver",
-        )
     return Check(
         name,
-        "warning",
-        f"{build.name} is built for CUDA {build.cuda}, the driver is of CUDA"
-        f" {machine.driver_cuda}: it runs, but code that is compiled on the spot may not",
-        "update the NVIDIA driver",
+        "problem",
+        f"{build.name} is built for CUDA {build.cuda}, and the driver supports CUDA"
+        f" {machine.driver_cuda} at most",
+        f"update the NVIDIA driver, or install a {build.name} built for CUDA {offers[0]}",
     )
 
 
 def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None:
-    if not build.capabilities:
-        return None
-    fits = {gpu: fit(build.capabilities, gpu.compute_capability) for gpu in gpus}
     held = ", ".join(build.capabilities)
-    for gpu, best in fits.items():
-        if best == "none":
+    for gpu in gpus if held else ():
+        if fit(build.capabilities, gpu.compute_capability) == "none":
             return Check(
                 name,
                 "problem",
                 f"{build.name} has no code for {gpu.name} (compute capability"
                 f" {gpu.compute_capability}); it was built for {held}",
                 f"install a {build.name} release that supports this GPU",
-            )
-    for gpu, best in fits.items():
-        if best == "compiled on the spot":
-            return Check(
-                name,
-                "warning",
-                f"{build.name} has no machine code for {gpu.name} (compute capability"
-                f" {gpu.compute_capability}), only code that the driver compiles at the first"
-                f" start, which can take minutes; it was built for {held}",
-                "keep the driver's cache between runs (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE),"
-                " or install a newer release",
             )
     return None
 

@@ -11,10 +11,8 @@ class InstanceType:
     """An instance type of AWS ("g5.xlarge"); None where a value is not known.
 
     `memory` and `gpu_memory` (of each GPU) are bytes. `network_bytes_s` is what lasts,
-    `network_burst_bytes_s` what an "up to" type reaches for a while; `ebs_bytes_s` and
-    `ebs_iops` are the baseline for all volumes together, `ebs_burst_bytes_s` the maximum.
-    `nvme_bytes` is the local instance store, 0 if it has none. `efa` counts the elastic
-    fabric adapters. `source` says where the row comes from.
+    `ebs_bytes_s` the baseline for all volumes together. `nvme_bytes` is the local instance store,
+    0 if it has none.
     """
 
     name: str
@@ -24,13 +22,8 @@ class InstanceType:
     gpu: str = ""
     gpu_memory: int | None = None
     network_bytes_s: float | None = None
-    network_burst_bytes_s: float | None = None
     ebs_bytes_s: float | None = None
-    ebs_burst_bytes_s: float | None = None
-    ebs_iops: int | None = None
     nvme_bytes: int = 0
-    efa: int = 0
-    source: str = ""
 
 
 @dataclass(frozen=True)

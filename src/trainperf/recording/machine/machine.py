@@ -35,7 +35,6 @@ class Gpu:
     uuid: str | None = None  # "GPU-…": CUDA counts GPUs in another order, and fewer
     compute_mode: ComputeMode = ""
     memory_before: int | None = None
-    cores: tuple[int, ...] | None = None  # those of the NUMA node that its slot is of
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,6 @@ class Machine:
     price: Price | None = None
     price_reason: str = ""
     container: str = ""  # "docker", "kubernetes", "sagemaker", …; "" outside one
-    swap_total: int | None = None
-    swap_used: int | None = None
     omp_num_threads: str | None = None  # as trainperf's own environment has it
 
 
@@ -100,8 +97,8 @@ class ContainerUse:
 
     None where the kernel does not say. `throttled_share` is the share of the periods of
     the CPU quota in which the group was stopped for having used it up, `throttled_s` the
-    time its threads stood still for it (summed over cores). `*_pressure` are shares of
-    the time in which some task waited for the resource (Linux's pressure stall
+    time its threads stood still for it (summed over cores). `memory_pressure` is the share of
+    the time in which some task waited for memory (Linux's pressure stall
     information), of the group or else of the machine: `pressure_of`. Memory is bytes, the
     peak without page cache that the kernel can drop; `memory_events` counts "high", "max",
     "oom" and "oom_kill". `swapped_in` and `swapped_out` are bytes of the whole machine.
@@ -111,12 +108,10 @@ class ContainerUse:
     quota_cores: float | None = None
     throttled_share: float | None = None
     throttled_s: float | None = None
-    cpu_pressure: float | None = None
     memory_limit: int | None = None
     memory_peak: int | None = None
     memory_pressure: float | None = None
     memory_events: tuple[tuple[str, int], ...] = ()
-    io_pressure: float | None = None
     swapped_in: int | None = None
     swapped_out: int | None = None
     pressure_of: str = ""  # "container", "machine"; "" where the kernel does not say

@@ -108,8 +108,3 @@ class Objects:
     concurrency: float | None = None
     requests_per_step: float | None = None
     endpoint: str = ""
-
-    @property
-    def requests_s(self) -> float | None:
-        """Requests per second while it was observed; None where none were seen."""
-        return self.requests / self.seconds if self.requests and self.seconds else None

@@ -79,13 +79,6 @@ def test_which_gpu_it_is_may_not_be_known(
     assert {gpu.index for gpu in on(*seen, cards=cards, shown=shown).gpus} == {None}
 
 
-def test_what_cuda_says_is_known_without_nvml() -> None:
-    seen = told(0, "aaaa", name="NVIDIA H100", memory=80 * GIB, capability="9.0")
-    (gpu,) = on(seen).gpus
-    assert (gpu.index, gpu.name, gpu.memory_total) == (None, "NVIDIA H100", 80 * GIB)
-    assert gpu.compute_capability == "9.0"
-
-
 def test_a_process_that_sees_gpus_and_uses_none_computes_on_the_cpu() -> None:
     found = on(told(0, used=False), told(1, used=False), cards=TWO)
     assert (found.kind, found.name, len(found.gpus), found.used) == ("CPU", "AMD EPYC", 2, ())
@@ -93,17 +86,8 @@ def test_a_process_that_sees_gpus_and_uses_none_computes_on_the_cpu() -> None:
         _ = found.first
 
 
-def test_whether_there_are_gpus_is_not_known_of_a_process_that_did_not_begin_with_cuda() -> None:
-    assert on(cards=TWO) == Device("CPU", "AMD EPYC", 1)
-
-
 def test_a_run_that_ended_before_its_framework_was_asked_does_not_know_its_device() -> None:
     assert device(observed(LOOP), box()) == Device("", "", 0)
-
-
-def test_logical_cpus_are_counted() -> None:
-    framework = {"e": "framework", "name": "torch", "gpus": [], "logical": 2}
-    assert device(observed(LOOP, framework), box()).count == 2
 
 
 # --------------------------------------------------------------------- what is known

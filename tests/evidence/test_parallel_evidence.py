@@ -164,10 +164,6 @@ def test_rank_0_is_reported_though_another_made_more_steps() -> None:
     assert lead(process(1, *steps("real~", [0.1] * 50)), process(0)) == 0
 
 
-def test_a_rank_0_that_was_not_timed_is_passed_over() -> None:
-    assert lead(until("warmup", 0), process(1)) == 1
-
-
 # --------------------------------------------------------------------------- the job
 
 OF_THREE = {"rank": {"world_size": 3}, "exchange": {"replicas": 3}}
@@ -264,17 +260,6 @@ def test_one_process_with_several_replicas_waits_for_nobody() -> None:
     assert found.exchange.waiting_ == Missing("one process runs all replicas")
     assert (found.expected, found.replicas, found.processes[0].host) == (1, 2, "zoo")
     assert whole_job(case.loop, found).batch_size == case.loop.batch_size
-
-
-def test_an_exchange_that_was_not_timed_is_known_by_what_was_built() -> None:
-    whole = zoo.load("mirrored_cpus").recording
-    events = {pid: without(own, "exchange", "all_reduce") for pid, own in whole.events.items()}
-    whole = replace(whole, events=events)
-    found = parallel(whole, choose(whole), box())
-    assert found is not None
-    assert found.exchange is not None
-    assert (found.exchange.method, found.exchange.bytes) == ("MirroredStrategy", None)
-    assert isinstance(found.exchange.all_reduce, Missing)
 
 
 # ----------------------------------------------------------------------------- skew

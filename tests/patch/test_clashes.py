@@ -6,7 +6,7 @@ import pytest
 
 from rewriting import finding_of, script_of
 from trainperf.fixes import by_id
-from trainperf.model import Finding
+from trainperf.model import Epoch, Finding
 from trainperf.patch.patch import Edits
 
 TEXT = """\
@@ -21,14 +21,14 @@ CALLS, EPOCHS = "keras_steps_per_execution", "keras_epoch_end"
 def findings(steps: int, together: int) -> tuple[Finding, Finding]:
     _, (compiled, fitted) = script_of(TEXT)
     made = {
-        CALLS: (compiled, {"steps": together}),
-        EPOCHS: (fitted, {"epoch": {"steps": steps, "seconds": 1.0, "pause_s": 0.0}}),
+        CALLS: (compiled, {"data": {"steps": together}}),
+        EPOCHS: (fitted, {"slices": Epoch(steps, 1.0)}),
     }
     first, second = (
         finding_of(
-            by_id()[name], title="", text="", bound=2.0, bound_basis="", where=(where,), data=data
+            by_id()[name], title="", text="", bound=2.0, bound_basis="", where=(where,), **more
         )
-        for name, (where, data) in made.items()
+        for name, (where, more) in made.items()
     )
     return first, second
 

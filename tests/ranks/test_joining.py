@@ -117,21 +117,6 @@ def test_a_job_that_its_launcher_started_again_replaces_its_records(rank, tmp_pa
     assert recording.run.board == str(tmp_path / "records" / f"{records.BOARD}-1")
 
 
-def test_the_folder_of_a_run_of_one_process_is_refused(rank, tmp_path):
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / store.DIAGNOSIS_FILE).write_text("{}")
-    with pytest.raises(TrainperfError, match="holds a run of one process"):
-        rank()
-
-
-def test_a_record_that_cannot_be_read_is_not_taken_for_ours(rank, tmp_path):
-    folder = records.folder_of(tmp_path / "records", 0)
-    folder.mkdir(parents=True)
-    (folder / records.RANK_FILE).write_text("{")
-    with pytest.raises(TrainperfError, match=r"rank-00000/rank\.json is no JSON"):
-        rank()
-
-
 def test_a_folder_that_cannot_be_written_to_is_named(rank, tmp_path):
     (tmp_path / "records").write_text("a file")
     with pytest.raises(TrainperfError, match="cannot write to") as caught:

@@ -198,7 +198,7 @@ def test_ranks_with_another_script_or_other_versions_are_noted(tmp_path):
     notes = merge(tmp_path).notes
     assert any("ranks 2 and 3 ran another train.py than rank 0" in note for note in notes)
     assert "rank 1 had torch 2.11.0, rank 0 torch 2.13.0" in notes
-    assert any(note.startswith("rank 2 ran under trainperf 0.0.1, rank 0 under") for note in notes)
+    assert any(note.startswith("rank 2 had trainperf 0.0.1, rank 0 trainperf") for note in notes)
 
 
 def test_records_of_another_job_are_left_out_and_named(tmp_path):

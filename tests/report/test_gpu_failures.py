@@ -9,7 +9,7 @@ import pytest
 from recordings import recording
 from trainperf.fixes.common.words import GIB
 from trainperf.model import Ending, Gpu, Recording
-from trainperf.report.assemble.no_loop import gpu_failure, way_out
+from trainperf.report.assemble.no_loop import gpu_failure
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB"
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
@@ -55,13 +55,9 @@ def test_what_tensorflow_logs_on_a_machine_without_a_gpu_is_no_error() -> None:
         (OOM, (card(20.0, other_processes=2),), "others held 20.0 GiB of 24.0 GiB (83 %) of GPU 0"),
         (OOM, (card(20.0, other_processes=0),), "a smaller batch"),
         (BUSY, (), "takes no other process"),
-        (BUSY, (card(compute_mode="shared"),), "takes no other process"),
-        (BUSY, (card(compute_mode="exclusive"),), "one process at a time"),
-        (BUSY, (card(compute_mode="prohibited"),), "no process at all"),
-        ("No CUDA GPUs are available", (card(),), "sees no GPU, though the driver lists 1"),
+        ("No CUDA GPUs are available", (card(),), "sees no GPU, though the driver lists some"),
         ("Torch not compiled with CUDA enabled", (), "built without CUDA"),
         ("The NVIDIA driver on your system is too old (found version 11040)", (), "doctor"),
-        ("CUDA error: system not yet initialized", (), "doctor"),
         ("CUDA unknown error - this may be due to an incorrectly set up", (), "doctor"),
     ],
 )
@@ -79,10 +75,3 @@ def test_no_gpu_is_told_with_the_drivers_reason() -> None:
     reason = "no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
     said = gpu_failure(failed("Found no NVIDIA driver on your system.", gpu_reason=reason))
     assert said == f"CUDA finds no GPU here, and the script asks for one: {reason}"
-
-
-def test_a_gpu_that_went_away_is_named_before_what_the_script_said_of_it() -> None:
-    note = "GPU 1: no more samples after 14 (1.4 s): GPU is lost"
-    said = way_out(failed("CUDA error: unknown error", sampling_note=note))
-    assert said is not None
-    assert said.startswith("GPU 1 went away while the script ran")

@@ -79,14 +79,13 @@ def test_everything_that_was_not_measured_has_its_reason() -> None:
     assert said["a probe of compile"].startswith("compiling takes up to a minute")
     assert said["the time between epochs"] == "none ended while it was observed"
     assert said["GPU use"].startswith("no NVIDIA driver found")
-    stage = reasons("slow_images | stages[map].seconds_per_step = missing; between_epochs = null")
-    assert stage["the stage `map`"] == "not measured in this case"
+    stage = reasons("slow_images | between_epochs = null")
     assert stage["the time between epochs"].startswith("an epoch has 20 steps")
 
 
 def test_what_was_measured_is_not_called_missing() -> None:
     said = reasons("slow_images", gpus=(Gpu(0, "NVIDIA A10G"),))
-    assert said.keys() == {"a step by lines", "instance and cost", "gradient exchange"}
+    assert said.keys() == {"a step by lines", "cost", "gradient exchange"}
 
 
 def notes(laid: str) -> str:
@@ -96,13 +95,11 @@ def notes(laid: str) -> str:
 @pytest.mark.parametrize(
     ("laid", "said"),
     [
-        ("times.real.disturbed = 4", "4 blocks of steps were timed beside busy neighbours"),
+        ("times.real.disturbed = 4", "4 blocks were timed beside busy neighbours"),
         ("times.real.blocks = []; times.real.steps = 5", "only 5 steps could be timed"),
-        ("times.real = 0.1 ± 0.05", "the step time varied by 50 %"),
-        ("startup.tracing_s = 42.0", "tracing the first step took 42.0 s"),
     ],
 )
-def test_what_makes_times_rough_or_a_start_long_is_noted(laid: str, said: str) -> None:
+def test_what_makes_times_rough_is_noted(laid: str, said: str) -> None:
     assert said in notes(laid)
     assert said not in notes("times.real = 0.1")
 
@@ -163,10 +160,7 @@ def test_without_a_loop_the_framework_is_the_first_that_was_imported(
             "no exchange of gradients that trainperf knows was seen",
         ),
         (
-            (
-                "ddp_straggler | parallel.exchange = null; "
-                'parallel.processes[1].ended = "failed in the warm-up with KeyError"'
-            ),
+            ('ddp_straggler | parallel.exchange = null; parallel.processes[1].ending = "failed"'),
             "gradient exchange",
             "a rank ended before the exchange was looked at",
         ),

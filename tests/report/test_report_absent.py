@@ -26,10 +26,7 @@ def missing(case: str, what: str) -> str:
         ("healthy | machine = ML_G5_XLARGE", f"{NO_DRIVER}, though ml.g5.xlarge has 1 × A10G"),
         (
             "healthy | device = A10G",
-            (
-                f"{NO_DRIVER} (in a container it takes the capability `utility`); what the GPU is, "
-                "CUDA says: NVIDIA A10G"
-            ),
+            f"{NO_DRIVER}; what the GPU is, CUDA says: NVIDIA A10G",
         ),
     ],
 )

@@ -8,7 +8,6 @@ from reporters.samples import INPUT_BOUND
 from trainperf.model import TraceFile
 from trainperf.report.document import Page
 from trainperf.report.sections.closing import traced
-from trainperf.reporters import reporter
 
 
 def said(trace: TraceFile | None) -> str:
@@ -28,9 +27,3 @@ def test_where_it_is_and_what_opens_it() -> None:
     assert "A trace of 5 steps is in t.json.gz: open it at ui.perfetto.dev" in text
     assert "chrome://tracing" in text
     assert "it was late" in said(TraceFile("t.json", steps=3, note="it was late"))
-
-
-def test_the_page_has_it_as_well() -> None:
-    made = reporter("html")(replace(INPUT_BOUND, trace=TraceFile("t.json", steps=5)))
-    assert made is not None
-    assert "A trace of 5 steps is in t.json" in made

@@ -64,7 +64,9 @@ MOST = 42
 """Lines of a report with two findings that were not tried, at 100 columns."""
 
 
-@pytest.mark.parametrize(("sample", "most"), [(TRIED, 40), (HEALTHY, 15), (OTHER_EXPERIMENTS, 50)])
+@pytest.mark.parametrize(
+    ("sample", "most"), [(TRIED, 40), (HEALTHY, 15), (OTHER_EXPERIMENTS, 50), (ONE_KEPT, 50)]
+)
 def test_a_report_fits_a_screen(sample: Diagnosis, most: int) -> None:
     assert text(sample, 90, full=False, saved="20261121-train").count("\n") <= most
 

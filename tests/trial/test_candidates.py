@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rewriting import Append, Variables, marked
@@ -47,10 +49,10 @@ FIXES = {
 }
 
 
-def finding(fix, bound=2.0, where=(MAP,), equivalence=Equivalence.EXACT, rewritable=True, **data):
-    return Finding(
-        fix, "input", fix, "", bound, "", equivalence, where, rewritable=rewritable, data=data
-    )
+def finding(fix, bound=2.0, where=(MAP,), equivalence=Equivalence.EXACT, slices="steps", **data):
+    rewritable = data.pop("rewritable", True)
+    made = Finding(fix, "input", fix, "", bound, "", equivalence, where, rewritable=rewritable)
+    return replace(made, data=data, slices=slices)
 
 
 def append(fix, call, where=MAP, bound=2.0, **fields):
@@ -117,15 +119,15 @@ def test_each_way_to_make_a_fix_is_a_candidate_of_its_own(run):
 
 
 def test_what_saves_between_epochs_is_tried_only_if_it_is_known_how_long_one_is(run):
-    between, epoch = append("between", ".a()"), {"steps": 20, "seconds": 0.5, "pause_s": 0.1}
+    between, epoch = append("between", ".a()"), Epoch(20, 0.5, 0.1)
     found, skipped = chosen(run, between)
     assert (found, [one.reason for one in skipped]) == ([], [BETWEEN])
-    found, skipped = chosen(run, append("between", ".a()", epoch=epoch), append("one", ".b()"))
-    assert {one.name: one.epoch for one in found} == {"between": Epoch(20, 0.5, 0.1), "one": None}
+    found, skipped = chosen(run, append("between", ".a()", slices=epoch), append("one", ".b()"))
+    assert {one.name: one.epoch for one in found} == {"between": epoch, "one": None}
     assert skipped == []
 
 
 def test_what_a_finding_saves_outside_the_steps_is_not_tried_in_steps(run):
-    outside = finding("one", MAP, call=".cache()", outside=True)
+    outside = finding("one", MAP, call=".cache()", slices="none")
     _, skipped = chosen(run, outside)
     assert [one.reason for one in skipped] == [OUTSIDE]

@@ -209,7 +209,7 @@ def on_card(folder, most, slots=10, step=0.02):
 @pytest.mark.alone
 def test_who_runs_out_of_memory_beside_many_is_measured_alone_and_the_next_beside_fewer(tmp_path):
     engine, candidate = on_card(tmp_path, most=3)
-    engine._over = after(40)
+    engine._over = after(60)
     with engine:  # who promises so much starts before those that stand are decided
         given = [replace(candidate(name), hope=50.0) for name in "abc"]
         found = engine.compare(given, clock())

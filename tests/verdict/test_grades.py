@@ -153,10 +153,6 @@ def test_a_kept_repair_on_another_side_of_the_step_overrules_the_times() -> None
     assert answer.text.startswith("Input-bound: Title of torch_workers. Repaired")
 
 
-def test_a_verdict_of_before_is_settled() -> None:
-    assert Verdict("model", "text").grade == "settled"
-
-
 def test_what_sleeping_at_barriers_made_of_the_script_is_told() -> None:
     passive = Trials("side by side", passive=True)
     seen = evidence_of("emulated_hidden")
@@ -165,13 +161,6 @@ def test_what_sleeping_at_barriers_made_of_the_script_is_told() -> None:
     assert list(spinning(seen, passive, 0.11)) == []
     assert list(spinning(seen, Trials("side by side"), 0.05)) == []
     assert list(spinning(seen, passive, None)) == []
-
-
-def test_what_huge_pages_made_of_the_script_is_told() -> None:
-    (note,) = spinning(
-        evidence_of("emulated_hidden"), Trials("side by side", huge_pages=True), 0.028
-    )
-    assert "hugetlb=1 a step of the unchanged script took 28.0 ms" in note
 
 
 def test_a_gain_that_noise_hides_is_not_said_to_be_none():

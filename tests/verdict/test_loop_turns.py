@@ -78,7 +78,7 @@ def test_turns_of_which_a_training_has_few_are_no_slices_to_be_tried() -> None:
         for finding in shown_findings(evidence_of("predict_between_fits | length.fits = 2"))
         if finding.id == "keras_predict_in_loop"
     )
-    assert found.data["outside"] is True
+    assert found.slices == "none"
 
 
 def kept(fix: str, speedup: float, basis: Any = "steps") -> Trial:

@@ -68,7 +68,8 @@ def predicts(script):
         bound_basis="all of them",
         where=(Site(str(script), 4, col=12, end_line=4, end_col=41),),
         rewritable=True,
-        data={"rows": [1], "outside": True},
+        data={"rows": [1]},
+        slices="none",
     )
 
 
@@ -219,7 +220,7 @@ def test_what_cannot_show_or_be_made_is_not_run(confirm, predicts, change):
 def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, left, kept_back):
     found = Found((predicts,), Edits(tmp_path, by_id()))
     assert reserved_s(found, BEFORE, left) == pytest.approx(kept_back)
-    in_steps = replace(predicts, data={"rows": [1]})
+    in_steps = replace(predicts, slices="steps")
     assert reserved_s(replace(found, findings=(in_steps,)), BEFORE, left) == 0.0
     unknown = Training(None, reason="endless")
     assert reserved_s(found, unknown, left) == 0.0
@@ -273,7 +274,7 @@ def test_what_was_timed_in_place_stands_on_what_the_steps_gave(confirm, timed, l
 @pytest.mark.parametrize(
     "change",
     [
-        {"data": {"rows": [1], "outside": True}},
+        {"data": {"rows": [1]}, "slices": "none"},
         {"where": (Site("/nowhere/train.py", 4),)},
         {"rewritable": False},
     ],
@@ -326,7 +327,7 @@ ENDED = Tried(
 @pytest.fixture
 def rounds(predicts):
     """The same edit, told to round otherwise; its bound says nothing of the whole training."""
-    return replace(predicts, equivalence=Equivalence.NUMERICS, data={"rows": [1]}, bound=None)
+    return replace(predicts, equivalence=Equivalence.NUMERICS, slices="steps", bound=None)
 
 
 def test_a_training_that_ends_by_itself_is_tried_by_whole_runs(confirm, rounds, script):

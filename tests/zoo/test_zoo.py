@@ -80,7 +80,7 @@ def beyond(finding: Finding, evidence: Evidence) -> Iterator[str]:
         turn, waits_not = evidence.outside, finding.id == "keras_fit_per_batch"
         left = turn.steps * times.resident if waits_not else turn.training_s
         limits["the training steps"] = turn.seconds / left
-    elif fix.between_epochs or "epoch" in finding.data or fix.concerns == "own work":
+    elif fix.between_epochs or finding.slices != "steps" or fix.concerns == "own work":
         pass
     elif finding.category in ("input", "storage"):
         limits["free data"] = times.real / times.resident if is_taken(times.resident_) else None

@@ -247,7 +247,7 @@ def _freed(request: Request, evidence: Evidence, found: Sequence[Finding]) -> Fr
     asked = [
         replace(one, bound_basis=f"{one.bound_basis}; once the input is free")
         for one in _untold(request, findings_to_try(free, (), _noted))
-        if one.category != "input" and not one.data.get("outside")
+        if one.category != "input" and one.slices != "none"
     ]
     ids = {finding.id for finding in asked}
     others = (one for one in found if one.category != "input" and one.id not in ids)

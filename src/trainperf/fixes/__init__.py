@@ -51,9 +51,8 @@ class Fix:
     """Whole epochs that a trial lets pass before the fix has its effect."""
     between_epochs: ClassVar[bool] = False
     """Whether all that it saves lies between epochs: it is tried in slices of whole ones, and
-    not at all where the finding's data has no "epoch" (`steps`, `seconds`, `pause_s`). One that
-    saves in steps as well may give an "epoch" without this. Where all that one finding saves
-    lies outside the steps, its data says so ("outside": True)."""
+    not at all where the finding's `slices` are no `Epoch`. One that saves in steps as well may have
+    an `Epoch` without this."""
     counted: ClassVar[bool] = False
     """Whether its bound rests on what was counted (by the kernel, the driver, samples of the
     stack): noise of the times, which the cause itself may make, does not hide it."""
@@ -194,6 +193,7 @@ class Fix:
             data=cause.data,
             own=cause.own,
             waits=cause.waits,
+            slices=cause.slices,
         )
 
 

@@ -10,7 +10,16 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import bound_if_saved, saved_by, step_may_matter
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
-from trainperf.model import Category, Equivalence, Evidence, OwnCode, Probe, Site, StorageWait
+from trainperf.model import (
+    Category,
+    Equivalence,
+    Evidence,
+    OwnCode,
+    Probe,
+    Site,
+    Slices,
+    StorageWait,
+)
 
 PROBE_LEAST = 1.05
 """The lower end of a probe's interval must be above this: 5 % is the smallest gain told."""
@@ -115,7 +124,7 @@ class Cause:
     `text` is the evidence in a sentence or two. Where `sure` is false nothing shows that it costs
     anything: it is told only if a trial keeps its repair. `advice` ("": the fix's summary) is what
     to do, `snippet` the code to paste, `data` what the edit needs, `category` that of this cause
-    where it is another than the fix's; `own` and `waits` as in `Finding`.
+    where it is another than the fix's; `own`, `waits` and `slices` as in `Finding`.
     """
 
     title: str
@@ -131,6 +140,7 @@ class Cause:
     data: dict[str, Any] = field(default_factory=dict)
     own: OwnCode | None = None
     waits: StorageWait | None = None
+    slices: Slices = "steps"
 
 
 def _taken(value: Seconds) -> float | None:

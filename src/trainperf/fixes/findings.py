@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix, all_fixes, by_id
@@ -14,7 +13,7 @@ from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import at_most, step_may_matter
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
-from trainperf.model import Category, Evidence, Finding, Missing, Probe, Ratio, is_taken
+from trainperf.model import Category, Epoch, Evidence, Finding, Missing, Probe, Ratio, is_taken
 from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.timing import WIDE
 from trainperf.model.words import share as percent
@@ -145,7 +144,7 @@ def _to_try(fix: Fix, evidence: Evidence) -> Finding | None:
 
 def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Finding:
     """The finding of which nothing was measured: what a part that costs nothing gives limits it."""
-    if saves.of == "all" or fix.between_epochs or "epoch" in cause.data:
+    if saves.of == "all" or fix.between_epochs or isinstance(cause.slices, Epoch):
         return fix.found(cause, None, UNTRIED)
     if saves.of == "input":
         basis, limit = "no step waits for its batch", _input_at_most
@@ -157,7 +156,7 @@ def _untried(fix: Fix, cause: Cause, saves: Saving, evidence: Evidence) -> Findi
         return fix.found(cause, None, UNTRIED)
     exact = evidence.as_if_exact()
     middle = min(limit(exact) or max(limits), _bound_on(fix, exact) or math.inf)  # of its probe
-    finding = fix.found(cause, middle, f"{basis}{_of_the_training(fix, cause.data, evidence)}")
+    finding = fix.found(cause, middle, f"{basis}{_of_the_training(fix, cause, evidence)}")
     return replace(finding, at_best=max(middle, *limits))
 
 
@@ -183,7 +182,7 @@ def _within_noise(
     finding = fix.found(
         cause,
         bound if bound < BEYOND else None,
-        f"{basis}{_of_the_training(fix, cause.data, evidence)}",
+        f"{basis}{_of_the_training(fix, cause, evidence)}",
     )
     return replace(finding, at_best=min(best, BEYOND))
 
@@ -286,12 +285,12 @@ BEYOND = 1000.0
 """What leaves less than a thousandth of a step leaves what the times' errors are: no figure."""
 
 
-def _of_the_training(fix: Fix, data: Mapping[str, Any], evidence: Evidence) -> str:
+def _of_the_training(fix: Fix, cause: Cause, evidence: Evidence) -> str:
     """Say which part of the training the steps are that a bound is of, where it is the smaller."""
     turn = evidence.outside_
     if isinstance(turn, Missing) or turn.turn == "step" or turn.share <= MOST_OF_IT:
         return ""
-    if fix.between_epochs or fix.concerns == "outside" or data.get("outside"):
+    if fix.between_epochs or fix.concerns == "outside" or cause.slices == "none":
         return ""
     return f"; of the steps, which take {percent(1 - turn.share)} of the time"
 
@@ -304,8 +303,8 @@ def _part_at_most(fix: Fix, cause: Cause, evidence: Evidence) -> float:
     lies outside the steps, or was counted by samples of the stack, is priced without their times.
     """
     times, apart = evidence.times, fix.concerns in ("outside", "own work")
-    apart = apart or fix.between_epochs or "epoch" in cause.data
-    if apart or cause.data.get("outside") or not is_taken(times.real_):
+    apart = apart or fix.between_epochs or cause.slices != "steps"
+    if apart or not is_taken(times.real_):
         return math.inf
     category = cause.category or fix.category
     of_step = isinstance(cause.saves, Saving) and cause.saves.of == "step"

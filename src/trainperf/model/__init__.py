@@ -49,6 +49,7 @@ from trainperf.model.findings import (
     OwnCode,
     Patch,
     PatchedFile,
+    Slices,
     StorageWait,
 )
 from trainperf.model.lines import FunctionLines, Line, LineKind, LinePart, Looks, StepLines
@@ -103,6 +104,7 @@ from trainperf.recording.machine.storage import Objects, Reads, Volume
 from trainperf.recording.run import (
     FORMAT_VERSION,
     Ending,
+    Epoch,
     Event,
     GpuSample,
     HostSample,

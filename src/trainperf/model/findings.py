@@ -7,6 +7,11 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from trainperf.model.basics import Site
+from trainperf.recording.run import Epoch
+
+Slices = Epoch | Literal["steps", "none"]
+"""What the slices hold in which a repair is tried: steps, a whole turn of what the script repeats,
+or nothing, where it saves outside of all that slices could hold."""
 
 
 class Equivalence(StrEnum):
@@ -55,7 +60,8 @@ class Finding:
     given, with `bound_basis` saying where it comes from; `at_best` is the same at the favourable
     end of the noise: what decides whether it is tried. `text` is the evidence in a sentence or
     two with numbers; `advice` what to do, in the imperative; `snippet` the code to
-    paste. `rewritable` says that a patch can be written for it, and `data` is what its edit needs.
+    paste. `rewritable` says that a patch can be written for it, and `data` is what its edit needs;
+    `slices` is what it is tried in.
     `own` is the code of the user's that it tells of, `waits` what storage takes of a step.
     """
 
@@ -74,6 +80,7 @@ class Finding:
     at_best: float | None = None
     own: OwnCode | None = None
     waits: StorageWait | None = None
+    slices: Slices = "steps"
 
     @property
     def most(self) -> float | None:

@@ -99,13 +99,14 @@ def candidates(
     for finding in findings:
         first.setdefault(finding.id, finding)
     for finding in first.values():
-        reason, epoch, there = "", epoch_of(finding), len(chosen)
+        reason, there = "", len(chosen)
+        epoch = finding.slices if isinstance(finding.slices, Epoch) else None
         between = finding.id in fixes and fixes[finding.id].between_epochs
         if not finding.rewritable:
             reason = NO_EDIT
         elif between and epoch is None:
             reason = BETWEEN
-        elif finding.data.get("outside"):
+        elif finding.slices == "none":
             reason = OUTSIDE
         for variant, way in variants(finding) if not reason else ():
             made = together(run, (finding.id,), (way,), fixes, edits)
@@ -219,12 +220,6 @@ def loosest(kinds: Iterable[Equivalence]) -> Equivalence:
     kind = Equivalence
     order = [kind.SEMANTICS, kind.NUMERICS, kind.EXACT, kind.ENVIRONMENT]
     return min(kinds, key=order.index, default=kind.EXACT)
-
-
-def epoch_of(finding: Finding) -> Epoch | None:
-    """The epoch that a finding gives with its data; None if it gives none."""
-    given = finding.data.get("epoch")
-    return None if given is None else Epoch(**given)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,17 @@ from collections.abc import Iterable
 from trainperf.fixes import by_id
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
 from trainperf.fixes.findings import undisturbed
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Outcome, Site, Trial, by_fix
+from trainperf.model import (
+    Epoch,
+    Equivalence,
+    Evidence,
+    Finding,
+    Missing,
+    Outcome,
+    Site,
+    Trial,
+    by_fix,
+)
 
 MOST = 0.5
 """The share of what a finding could save from which storage is its cause."""
@@ -124,7 +134,7 @@ def after_trials(
 def share_compared(finding: Finding, trial: Trial, evidence: Evidence) -> float:
     """The share of a turn of the script that a trial compared: slices may hold steps alone."""
     turn = evidence.outside_
-    if trial.basis != "steps" or finding.data.get("epoch"):
+    if trial.basis != "steps" or isinstance(finding.slices, Epoch):
         return 1.0
     if isinstance(turn, Missing) or turn.turn not in ("fit", "epoch"):
         return 1.0

@@ -208,7 +208,7 @@ def _too_long(tried: Tried, more: list[Version], needed_s: float) -> Tried:
     left = {
         version.adds.id
         for version in more
-        if version.adds and (tried.ended or version.adds.data.get("outside"))
+        if version.adds and (tried.ended or version.adds.slices == "none")
     }
     trials = (
         replace(trial, reason=reason) if trial.fix in left else trial for trial in tried.trials
@@ -254,7 +254,7 @@ def reserved_s(
     for one, saved_s in _promising(found, before):
         fix = by_id().get(one.id)
         waits = fix is not None and fix.warm_up_epochs > 0 and endless
-        in_steps = not one.data.get("outside") or one.data.get("in_place")
+        in_steps = one.slices != "none" or one.data.get("in_place")
         if (in_steps and not waits) or before.seconds_now is None:
             continue
         versions = (Version(before.seconds_now), Version(before.seconds_now - saved_s))
@@ -359,7 +359,7 @@ def _promising(
     judged_so = (*UNCHANGED, Equivalence.NUMERICS) if ended else UNCHANGED
 
     def saves(finding: Finding) -> float:
-        parts = {"steps", "between"} if finding.data.get("outside") else {"steps"}
+        parts = {"steps", "between"} if finding.slices == "none" else {"steps"}
         turning = sum(item.now_s for item in before.items if item.part in parts)
         return turning * (1 - 1 / finding.most) if finding.most else turning
 

@@ -394,24 +394,19 @@ class Whereabouts:
         self._main = threading.main_thread().ident or 0
 
     def look(self) -> None:
-        """Record the line, its function, and what that has called. Never raises."""
+        """Record the user's innermost line, its function, what that has called. Never raises."""
+        into, place = "", None
         try:
             with no_collection():
-                place = _of(sys._current_frames().get(self._main))
+                frame = sys._current_frames().get(self._main)
+                while frame is not None and not is_users(frame.f_code.co_filename):
+                    into, frame = frame.f_code.co_name, frame.f_back
+                if frame is not None:
+                    code = frame.f_code
+                    place = os.path.abspath(code.co_filename), line_of(frame), code.co_name, into
         except Exception:  # a frame that its thread was just replacing
             return
         if place is not None and place != self._last:
             self._last = place
             file, line, function, into = place
             self._record.write("at", file=file, line=line, function=function, into=into)
-
-
-def _of(frame: FrameType | None) -> tuple[str, int, str, str] | None:
-    """The user's innermost line, its function, and what that has called."""
-    into = ""
-    while frame is not None:
-        code = frame.f_code
-        if is_users(code.co_filename):
-            return os.path.abspath(code.co_filename), line_of(frame), code.co_name, into
-        into, frame = code.co_name, frame.f_back
-    return None

@@ -35,7 +35,7 @@ class ArgumentDriver(InputDriver):
         self.given = iterator
         self.source_over = False  # Keras closed the epoch of the source meanwhile
         self.unclosed: list[Any] = []  # tf.data may take seconds to close what was broken off
-        self._resident: Any = None
+        self.replayed: Any = None  # an iterator over the batches that are replayed
         self._batches: list[Any] = []
         self._per_call: int | None = None
         self._pull = tf_batches.graph_pull(self.process)
@@ -58,7 +58,7 @@ class ArgumentDriver(InputDriver):
             self.reopen()
         if not resident:
             self._begins_step_with(self._batches_per_call())
-        source = self._resident if resident else self._source
+        source = self.replayed if resident else self._source
         began = self.clock()
         try:
             result = invoke(source)
@@ -114,7 +114,7 @@ class ArgumentDriver(InputDriver):
 
     def prepare_resident(self) -> str:
         """Take a few batches from the input and make an iterator that repeats them."""
-        if self._resident is not None:
+        if self.replayed is not None:
             return ""
         with Unseen(self.process):
             batches = tf_batches.take(self._source, RING, RING_BYTES)
@@ -125,7 +125,7 @@ class ArgumentDriver(InputDriver):
             self.took(len(batches))
             self.batch = batches[-1]
             self._batches = batches
-            self._resident = tf_batches.repeating(self._source, batches)
+            self.replayed = tf_batches.repeating(self._source, batches)
         return ""
 
     def epoch_went_on(self, iterator: Any) -> None:
@@ -138,9 +138,6 @@ class ArgumentDriver(InputDriver):
 
     def recent_batches(self) -> list[Any]:
         return self._batches
-
-    def resident_iterator(self) -> Any:
-        return self._resident
 
     def can_end(self) -> bool:
         """Only Keras's own loop can be told that the epoch is over."""

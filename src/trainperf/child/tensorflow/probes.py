@@ -26,9 +26,9 @@ TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
 
-def record(driver: Driver, model: Any, deadline: float) -> None:
+def record(driver: Any, model: Any, deadline: float) -> None:
     """Run the probes that make sense for a Keras model, those of real fixes first."""
-    iterator = driver.resident_iterator()
+    iterator = driver.replayed
     if iterator is None or not hasattr(model, "_make_function"):
         reason = "there is no batch to replay" if iterator is None else "not offered for Keras 2"
         driver.record.write("missing", what="probes", reason=reason)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, if_measured, ms, percent, worth
-from trainperf.model import Evidence, Measure, Site, Stage, is_taken
+from trainperf.model import Epoch, Evidence, Measure, Site, Stage, is_taken
 from trainperf.model.evidence import LEAST_INPUT
 
 REAL_SHARE = 0.10
@@ -106,8 +105,8 @@ def input_at_most(evidence: Evidence) -> float:
     return times.real / max(times.resident, 1e-9)
 
 
-def restarted_epoch(evidence: Evidence) -> dict[str, Any] | None:
-    """Return the epoch that a trial of what begins each has to hold whole, as a finding's data.
+def restarted_epoch(evidence: Evidence) -> Epoch | None:
+    """Return the epoch that a trial of what begins each has to hold whole.
 
     None where its length, or what the input takes to start again, is not known.
     """
@@ -116,7 +115,7 @@ def restarted_epoch(evidence: Evidence) -> dict[str, Any] | None:
         return None
     besides = max(0.0, between.seconds - between.restart_s)
     whole = steps * evidence.times.real + between.seconds
-    return {"steps": steps, "seconds": whole, "pause_s": besides}
+    return Epoch(steps, whole, besides)
 
 
 def pipeline_seconds(evidence: Evidence) -> float:

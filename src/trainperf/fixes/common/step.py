@@ -188,8 +188,3 @@ def gpu_may_be_full(evidence: Evidence, least: float) -> bool:
         if use.get("utilization_percent") is not None
     ]
     return max(percents, default=0.0) / 100 >= least
-
-
-def written_slice(steps: int, seconds: float) -> dict[str, Any]:
-    """Return what a finding's data says of slices that hold so many steps as they are written."""
-    return {"epoch": {"steps": steps, "seconds": seconds, "pause_s": 0.0, "written": True}}

@@ -13,7 +13,7 @@ from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.words import at, if_measured, ms, percent
 from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_in_run, workers_said
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Loader, Site
+from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script
 from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
@@ -60,9 +60,9 @@ class Starts:
         return Saving(basis, ratio=self.seconds / left if known else None, of="all")
 
     @property
-    def epoch(self) -> dict[str, float]:
-        """The epoch, as a finding's data has it."""
-        return {"steps": self.steps, "seconds": self.seconds, "pause_s": self.pause_s}
+    def epoch(self) -> Epoch:
+        """The epoch that a trial holds."""
+        return Epoch(self.steps, self.seconds, self.pause_s)
 
     @property
     def said(self) -> str:
@@ -133,7 +133,8 @@ class TorchPersistentWorkers(Fix):
             advice="Give the loader `persistent_workers=True`.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
             "persistent_workers=True)",
-            data={"epoch": starts.epoch, **seen_in_run(evidence)},
+            data=seen_in_run(evidence),
+            slices=starts.epoch,
         )
 
 
@@ -174,10 +175,10 @@ class TorchLoaderRebuilt(Fix):
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
             "workers.",
             data={
-                "epoch": starts.epoch,
                 "workers": loader.workers,
                 "loop": None if loop is None else asdict(loop),
             },
+            slices=starts.epoch,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

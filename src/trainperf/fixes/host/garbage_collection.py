@@ -5,13 +5,21 @@ from __future__ import annotations
 import ast
 import math
 import textwrap
-from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import waits_for_input, written_slice
+from trainperf.fixes.common.step import waits_for_input
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import Collections, Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.model import (
+    Collections,
+    Epoch,
+    Equivalence,
+    Evidence,
+    Finding,
+    Site,
+    Slices,
+    is_taken,
+)
 from trainperf.rewrite import Script
 from trainperf.source.statements import Function
 
@@ -59,7 +67,7 @@ class GarbageCollection(Fix):
             + (BY_HAND if seen.full >= EACH else ""),
             snippet="gc.collect()\ngc.freeze()  # right before the loop",
             category="input" if waits_for_input(evidence) else None,
-            data=_slice(seen, evidence),
+            slices=_slice(seen, evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -76,10 +84,10 @@ class GarbageCollection(Fix):
         script.insert_before(head, lines)
 
 
-def _slice(seen: Collections, evidence: Evidence) -> dict[str, Any]:
+def _slice(seen: Collections, evidence: Evidence) -> Slices:
     """What a slice of a trial must hold for a collection of all objects to come in it."""
     if not 0 < seen.full < 1 or not is_taken(evidence.times.real_):
-        return {}
+        return "steps"
     steps = math.ceil(1 / seen.full)
     seconds = steps * evidence.times.real
-    return {} if seconds > LONGEST_SLICE_S else written_slice(steps, seconds)
+    return "steps" if seconds > LONGEST_SLICE_S else Epoch(steps, seconds, written=True)

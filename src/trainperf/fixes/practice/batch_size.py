@@ -45,8 +45,7 @@ class BatchSize(Fix):
     updating the weights, the framework's own work. A small batch pays it often, and leaves most of
     a GPU's units without work.
     Changes: Twice the batch takes less than twice the time, but there are half as many updates in
-    an epoch: the course of training changes. In Keras, a `steps_per_epoch` that does not follow is
-    divided along.
+    an epoch: the course of training changes.
     When not: Adjust the learning rate (usually with the batch for SGD, with its square root for
     Adam), and compare the accuracy, not only the speed: very large batches can generalise worse.
     More memory is needed.

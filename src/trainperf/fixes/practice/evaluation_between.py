@@ -88,11 +88,8 @@ class EvaluationBetween(Fix):
             advice="Evaluate less often, on fewer batches, or on larger ones: without gradients "
             "more of them fit into memory.",
             rewritable=None if turn.turn in ("epoch", "evaluation") else False,
-            data={
-                "seconds": seconds,
-                "turn_s": turn.seconds,
-                "outside": turn.turn != "evaluation",
-            },
+            data={"seconds": seconds, "turn_s": turn.seconds},
+            slices="steps" if turn.turn == "evaluation" else "none",
         )
 
     def write(self, script: Script, finding: Finding) -> None:
@@ -140,7 +137,8 @@ def _validation(evidence: Evidence, pause: BetweenEpochs) -> Cause | None:
         advice="Validate every few epochs, or on fewer steps.",
         snippet=f"model.fit(..., validation_freq={every})",
         rewritable=False if others else None,
-        data={"validation_freq": every, "outside": True},
+        data={"validation_freq": every},
+        slices="none",
     )
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.practice.evaluation_between import SELDOM, evaluate_seldom
-from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
+from trainperf.model import Epoch, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.module import Module
 from trainperf.source.statements import Function, last_name
@@ -70,11 +68,11 @@ class TorchSaveBeside(Fix):
             ),
             where=where,
             sure=seconds >= LEAST_SHARE * turn.seconds,
-            data={
-                **_slice(turn),
-                "way": "seldom",
-                "variants": [{"way": "seldom"}, {"way": "beside"}],
-            },
+            data={"way": "seldom", "variants": [{"way": "seldom"}, {"way": "beside"}]},
+            # turns as written, so many that an edited one saves
+            slices="none"
+            if turn.turn == "epoch"
+            else Epoch(SELDOM * turn.steps, SELDOM * turn.seconds, written=True),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -82,13 +80,6 @@ class TorchSaveBeside(Fix):
         way = evaluate_seldom if finding.data.get("way") == "seldom" else _write_beside
         for site in finding.where:
             way(script, site)
-
-
-def _slice(turn: Outside) -> dict[str, Any]:
-    """What a slice of a trial holds: turns as written, so many that an edited one saves."""
-    if turn.turn == "epoch":
-        return {"outside": True}
-    return written_slice(SELDOM * turn.steps, SELDOM * turn.seconds)
 
 
 def _write_beside(script: Script, site: Site) -> None:

@@ -28,7 +28,7 @@ from trainperf.fixes.tf_data._source import (
     mapped,
     with_called,
 )
-from trainperf.model import DrawnFrom, Equivalence, Evidence, Finding, Site, Stage, is_taken
+from trainperf.model import DrawnFrom, Epoch, Equivalence, Evidence, Finding, Site, Stage, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.bodies import reached
@@ -115,8 +115,8 @@ class TfCache(Fix):
             bound = max(1.0, evidence.bound_if_input_saves(saved))
             if epoch is None:
                 return bound
-            left = epoch["steps"] * evidence.times.real / bound + epoch["pause_s"]
-            return float(epoch["seconds"] / left)
+            left = epoch.steps * evidence.times.real / bound + epoch.pause_s
+            return epoch.seconds / left
 
         call = ".cache(filename)" if on_disk else ".cache()"
         call += "" if buffer is None else f".shuffle({buffer})"
@@ -127,7 +127,6 @@ class TfCache(Fix):
         data: dict[str, Any] = {} if buffer is None else {"buffer": buffer}
         data |= {"disk": True} if on_disk else {}
         data |= {} if place.split is None else {"split": place.split.line}
-        data |= {} if epoch is None else {"epoch": epoch}
         if generator is not None:
             made = generator.function
             data["generator"] = [made.file, made.line] if made is not None and made.line else []
@@ -146,6 +145,7 @@ class TfCache(Fix):
             sure=generator is None and pays_later(evidence, later),
             equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
             data=data,
+            slices=epoch or "steps",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -266,7 +266,7 @@ def _room(evidence: Evidence, place: Place) -> tuple[str, bool] | None:
     return None
 
 
-def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
+def _epoch(evidence: Evidence, place: Place) -> Epoch | None:
     """The epoch that trials have to hold whole; None where steps show all that is saved.
 
     A shuffle behind the cache fills its buffer with the expensive work before the first step
@@ -276,7 +276,7 @@ def _epoch(evidence: Evidence, place: Place) -> dict[str, Any] | None:
     if not place.reshuffled or not is_taken(evidence.times.real_):
         return None
     epoch, fill = restarted_epoch(evidence), between.restart_s if between else None
-    return epoch if epoch and fill and fill >= _LEAST_FILL * epoch["seconds"] else None
+    return epoch if epoch and fill and fill >= _LEAST_FILL * epoch.seconds else None
 
 
 # -------------------------------------------------------------------------------- the edit

@@ -113,7 +113,7 @@ class TfShuffleBuffer(Fix):
             sure=long and not shown_findings(evidence, among=[TfCache()]),
             equivalence=equivalence,
             rewritable=movable and all(site.exact for site in where),
-            data={"epoch": epoch} if epoch else {},
+            slices=epoch or "steps",
         )
 
     def clashes(self, finding: Finding, other: Finding) -> str:

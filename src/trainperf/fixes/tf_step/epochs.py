@@ -10,7 +10,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.keras_source import fit_call, keras_name
 from trainperf.fixes.common.words import at, ms, percent, size
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Missing, Site
+from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Missing, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
 from trainperf.source.iterations import stored
@@ -114,13 +114,17 @@ class KerasEpochEnd(Fix):
             sure=sure,
             rewritable=None if repeatable and opens else False,
             equivalence=Equivalence.NUMERICS if mixed else Equivalence.EXACT,
-            data={"epoch": {"steps": steps, "seconds": epoch_s, "pause_s": besides}, **uncounted},
+            data=uncounted,
+            slices=Epoch(steps, epoch_s, besides),
         )
 
     def clashes(self, finding: Finding, other: Finding) -> str:
         """With several steps in a call Keras rounds epochs of so many steps up to whole calls."""
-        steps, together = finding.data["epoch"]["steps"], other.data.get("steps", 1)
-        if other.id != "keras_steps_per_execution" or steps % together == 0:
+        together = other.data.get("steps", 1)
+        if other.id != "keras_steps_per_execution" or not isinstance(finding.slices, Epoch):
+            return ""
+        steps = finding.slices.steps
+        if steps % together == 0:
             return ""
         return f"with {together} steps a call Keras would round epochs of {steps} steps up"
 

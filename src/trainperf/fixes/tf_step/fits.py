@@ -70,7 +70,7 @@ class KerasFitPerBatch(Fix):
             advice="Call `train_on_batch` for each batch"
             + ("." if single else ", or one `fit` for all of them."),
             snippet="model.train_on_batch(x, y)",
-            data=outside_steps(evidence),
+            slices=outside_steps(evidence),
             rewritable=single and loop.where is not None and loop.where.exact,
         )
 
@@ -144,5 +144,5 @@ for train, test in folds:
     for variable, value in zip([*model.variables, *model.optimizer.variables], first):
         variable.assign(value)
     model.fit(...)""",
-            data={"outside": True},
+            slices="none",
         )

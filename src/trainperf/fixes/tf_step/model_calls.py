@@ -11,9 +11,19 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import written_slice
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, make_those_that_can_be, ms, percent
-from trainperf.model import Equivalence, Evidence, Finding, InPlace, Missing, Outside, Site, Spent
+from trainperf.model import (
+    Epoch,
+    Equivalence,
+    Evidence,
+    Finding,
+    InPlace,
+    Missing,
+    Outside,
+    Site,
+    Slices,
+    Spent,
+)
 from trainperf.model.outside import CALLED_EAGERLY
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, starred
@@ -242,8 +252,8 @@ class ModelCalls:
                 "turn_s": self.evidence.outside.seconds,
                 "rows": self.rows,
                 **self._in_place(),
-                **outside_steps(self.evidence),
             },
+            slices=outside_steps(self.evidence),
         )
 
     def said(self) -> str:
@@ -319,17 +329,17 @@ def _in_loop(spent: Spent, turn: Outside) -> bool:
     return turn.turn == "step" or spent.calls >= LEAST_CALLS or _is_batch(spent.rows)
 
 
-def outside_steps(evidence: Evidence) -> dict[str, Any]:
-    """Return what a finding's data says of how it is tried; nothing where it saves in steps.
+def outside_steps(evidence: Evidence) -> Slices:
+    """Return what a repair that saves outside the steps is tried in, or in them.
 
     A turn of a long training is a slice; of a short one nothing can be compared.
     """
     turn, loop, length = evidence.outside, evidence.loop, evidence.length_
     if turn.turn in ("step", "evaluation", "pause"):
-        return {}
+        return "steps"
     turns: int | None = None
     if not isinstance(length, Missing):
         turns = length.fits if turn.turn == "fit" else length.epochs
     if not turns or turns < FEWEST_TURNS or loop.steps_per_execution > 1:
-        return {"outside": True}
-    return written_slice(turn.steps, turn.seconds)
+        return "none"
+    return Epoch(turn.steps, turn.seconds, written=True)

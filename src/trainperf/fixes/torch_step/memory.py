@@ -178,7 +178,7 @@ class TorchEvaluationGrad(Fix):
             snippet=f"@torch.no_grad()\ndef {name}(...):"
             if name
             else "with torch.no_grad():\n    output = model(x)",
-            data={"outside": epoch is not None},
+            slices="steps" if epoch is None else "none",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -20,7 +20,7 @@ from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Evidence, Recording, Trials
 from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import records
-from trainperf.ranks.merge.ranks import Found, Ranks, read_job, read_ranks
+from trainperf.ranks.merge.ranks import Found, Ranks, grouped, read_job, read_ranks
 from trainperf.ranks.records import RankRecord
 from trainperf.report.assemble.diagnosis import without_loop
 
@@ -48,8 +48,7 @@ def merge(
     recording = _of_the_job(recording, ranks.failed)
     machine = one.record.machine or inspect_machine()
     request = Request(recording.run, folder, ignore, trials=False)
-    members = [member.record for member in job.members]
-    notes = (*job.notes, *ranks.notes, *differing(members))
+    notes = (*job.notes, *ranks.notes, *differing(job.members))
     try:
         evidence = read(recording, machine, tuple(ranks.by_rank.values()))
     except NoLoop as error:
@@ -115,37 +114,18 @@ def _without_edits(diagnosis: Diagnosis, evidence: Evidence) -> Diagnosis:
     return replace(diagnosis, findings=findings, patch=None)
 
 
-def differing(records: Sequence[RankRecord]) -> Iterator[str]:
+def differing(members: Sequence[Found]) -> Iterator[str]:
     """Ranks that ran another script, with another framework or trainperf than the first."""
-    for groups, text in (
-        (_groups(records, _script), "ran another {what} than {first}: the figures are of both"),
-        (_groups(records, _frameworks), "had {what}, {first} {other}"),
-        (
-            _groups(records, lambda record: f"trainperf {record.trainperf_version}"),
-            "ran under {what}, {first} under {other}",
-        ),
-    ):
-        (other, first), *rest = groups
-        for what, ranks in rest:
-            yield f"{ranks_in_words(ranks)} " + text.format(
-                what=what.partition("\0")[0], other=other, first=f"{ranks_in_words(first[:1])}"
-            )
-
-
-def _groups(
-    records: Sequence[RankRecord], value: Callable[[RankRecord], str]
-) -> list[tuple[str, list[int]]]:
-    """Ranks by value, the first record's first; those that have none are left out."""
-    groups: dict[str, list[int]] = {}
-    for record in records:
-        found = value(record)
-        if found:
-            groups.setdefault(found, []).append(record.place.rank)
-    return list(groups.items()) or [("", [])]
-
-
-def _script(record: RankRecord) -> str:
-    return f"{record.label}\0{record.script_sha256}" if record.script_sha256 else ""
+    first = ranks_in_words([members[0].rank])
+    scripts = grouped(members, lambda record: (record.label, record.script_sha256))
+    looked_at = [(label, ranks) for (label, sha256), ranks in scripts.items() if sha256]
+    for label, ranks in looked_at[1:]:
+        yield f"{ranks_in_words(ranks)} ran another {label} than {first}: the figures are of both"
+    for versions in (_frameworks, lambda record: f"trainperf {record.trainperf_version}"):
+        groups = grouped(members, versions)
+        known = [(words, ranks) for words, ranks in groups.items() if words]
+        for words, ranks in known[1:]:
+            yield f"{ranks_in_words(ranks)} had {words}, {first} {known[0][0]}"
 
 
 def _frameworks(record: RankRecord) -> str:

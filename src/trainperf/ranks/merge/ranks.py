@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from trainperf import store
 from trainperf.errors import TrainperfError
@@ -16,6 +17,7 @@ from trainperf.model.words import ranks as ranks_in_words
 from trainperf.ranks import records
 from trainperf.ranks.records import RankRecord
 
+T = TypeVar("T")
 HINT = "each rank makes one: torchrun --no-python … trainperf diagnose --run-dir DIR train.py"
 LEFT = re.compile(
     "Connection (closed|reset)|remote (worker|process|peer)|Broken pipe|Socket closed|"
@@ -90,44 +92,40 @@ def _found(folder: Path) -> tuple[list[Found], dict[int, str]]:
     return found, unreadable
 
 
+def grouped(found: Iterable[Found], value: Callable[[RankRecord], T]) -> dict[T, list[int]]:
+    """The ranks by what their records say, the first record's first."""
+    groups: dict[T, list[int]] = {}
+    for each in found:
+        groups.setdefault(value(each.record), []).append(each.rank)
+    return groups
+
+
 def _one_job(found: list[Found], notes: list[str]) -> list[Found]:
-    jobs: dict[str, list[Found]] = {}
-    for one in found:
-        jobs.setdefault(one.record.place.job_id, []).append(one)
-    chosen = max(
-        jobs.values(), key=lambda found: (len(found), max(each.record.began for each in found))
-    )
-    for each in jobs.values():
-        if each is not chosen:
-            ranks = [one.rank for one in each]
-            notes.append(
-                f"left out: {ranks_in_words(ranks)} of {each[0].record.job}; the report is on "
-                f"{chosen[0].record.job}"
-            )
-    return chosen
+    """The records of the job that has most of them; of as many, of the later one."""
+    jobs = grouped(found, lambda record: record.place.job_id)
+    leading = {member.record.place.job_id: member.record for member in reversed(found)}
+    chosen = max(jobs, key=lambda job: (len(jobs[job]), leading[job].began))
+    for job, ranks in jobs.items():
+        if job != chosen:
+            left_out = f"left out: {ranks_in_words(ranks)} of {leading[job].job}"
+            notes.append(f"{left_out}; the report is on {leading[chosen].job}")
+    return [member for member in found if member.record.place.job_id == chosen]
 
 
 def _last_start(found: list[Found], notes: list[str]) -> list[Found]:
     """Without the ranks that only took part before the launcher started all anew."""
-    last = max(one.record.place.restarts for one in found)
-    old = [one.rank for one in found if one.record.place.restarts < last]
+    last = max(member.record.place.restarts for member in found)
+    old = [member.rank for member in found if member.record.place.restarts < last]
     if old:
-        verb = "record is" if len(set(old)) == 1 else "records are"
-        notes.append(
-            f"left out: {ranks_in_words(old)}, whose {verb} from before the job was started again"
-        )
-    return [one for one in found if one.record.place.restarts == last]
+        notes.append(f"left out: {ranks_in_words(old)}, recorded before the job was started again")
+    return [member for member in found if member.record.place.restarts == last]
 
 
 def _agreed_size(found: Iterable[Found], folder: Path) -> int:
-    sizes: dict[int, list[int]] = {}
-    for one in found:
-        sizes.setdefault(one.record.place.world_size, []).append(one.rank)
+    sizes = grouped(found, lambda record: record.place.world_size)
     if len(sizes) > 1:
-        said = ", ".join(
-            f"{size} for {ranks_in_words(ranks)}"
-            for size, ranks in sorted(sizes.items(), reverse=True)
-        )
+        ordered = sorted(sizes.items(), reverse=True)
+        said = ", ".join(f"{size} for {ranks_in_words(ranks)}" for size, ranks in ordered)
         raise TrainperfError(
             f"the ranks in {folder} do not agree on how many they are: {said}",
             "these are records of several jobs: move each job's into a folder of its own",

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from trainperf.fixes.common.words import at
 from trainperf.model import Ending, Evidence, LogCall, Missing, NotTaken, Recording
-from trainperf.samplers.nvml import NO_DRIVER
 
 NO_SCALING = "no run on fewer devices was made"
 UNKNOWN = "no exchange of gradients that trainperf knows was seen"
@@ -29,10 +28,6 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
     ):
         if isinstance(value, Missing):
             yield NotTaken(what, value.reason)
-    if not isinstance(evidence.stages_, Missing):
-        for stage in evidence.stages_:
-            if isinstance(stage.seconds_per_step_, Missing) and stage.by_user:
-                yield NotTaken(f"the stage `{stage.op}`", stage.seconds_per_step_.reason)
     if evidence.torch_ is not None and isinstance(evidence.torch_.split_, Missing):
         yield NotTaken("the parts of a step", evidence.torch_.split_.reason)
     if evidence.torch_ is not None and evidence.torch_.untraced:
@@ -42,9 +37,9 @@ def _not_measured(recording: Recording, evidence: Evidence) -> Iterator[NotTaken
     if not recording.gpus:
         yield NotTaken("GPU use", _no_gpu(recording, evidence))
     machine = evidence.machine
-    if machine.instance is None and machine.price is None:
-        why = machine.instance_reason or "not an AWS instance"
-        yield NotTaken("instance and cost", f"{why}; --price-per-hour gives the cost")
+    if machine.price is None:
+        why = machine.price_reason or machine.instance_reason or "not an AWS instance"
+        yield NotTaken("cost", f"{why.rstrip('.')}; --price-per-hour gives it")
     if recording.reads_reason:
         yield NotTaken("storage", recording.reads_reason)
     if evidence.around is not None and isinstance(evidence.outside_, Missing):
@@ -83,8 +78,7 @@ def _probes(evidence: Evidence) -> Iterator[NotTaken]:
 def _no_gpu(recording: Recording, evidence: Evidence) -> str:
     reason = recording.gpu_reason or "no GPU was found"
     if evidence.device.kind == "GPU":
-        shown = " (in a container it takes the capability `utility`)" if reason == NO_DRIVER else ""
-        return f"{reason}{shown}; what the GPU is, CUDA says: {evidence.device.name}"
+        return f"{reason}; what the GPU is, CUDA says: {evidence.device.name}"
     instance = evidence.machine.instance
     if instance is None or instance.type is None or not instance.type.gpus:
         return reason
@@ -100,7 +94,7 @@ def _exchange(evidence: Evidence) -> Iterator[NotTaken]:
             yield NotTaken(what, "the script trains on one device")
         return
     if job.exchange is None:
-        cut = any(rank.ended != "measured" for rank in job.processes)
+        cut = any(rank.ending != "measured" for rank in job.processes)
         yield NotTaken(what, CUT if cut else UNKNOWN)
         return
     if isinstance(job.exchange.seconds_, Missing):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator
 
 from trainperf.fixes.common.words import at
 from trainperf.model import Ending, Event, Framework, Gpu, Recording, Site
@@ -34,13 +33,8 @@ S3_PATHS = (
 RENDEZVOUS = "rendezvous: environment variable"
 """How `init_process_group` of PyTorch fails in a process that no launcher started."""
 
-_OPEN_MPI = "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE (Open MPI; PMI_RANK, PMI_SIZE of others)"
-OWN_NAMES = {
-    "mpirun": _OPEN_MPI,
-    "mpiexec": _OPEN_MPI,
-    "srun": "SLURM_PROCID and SLURM_NTASKS",
-}
-"""Launchers that tell ranks their place in variables of their own, and in which."""
+OWN_LAUNCHERS = ("mpirun", "mpiexec", "srun")
+"""Launchers that tell ranks their place in variables of their own."""
 
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR")
 """Variables that launchers set, and scripts read with `os.environ[…]`."""
@@ -49,19 +43,43 @@ _ERROR = re.compile(r"^[\w.]*(?:Error|Exception): (.*)", re.MULTILINE)
 """The last line of a traceback. TensorFlow's log has the words of CUDA's errors on machines
 without a GPU as well, where nothing failed."""
 
-_GONE = re.compile(r"GPU (\d+): no more samples[^;]*")
 _FULL = re.compile(r"CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|OOM when allocating", re.I)
-_TAKEN = re.compile(r"CUDA-capable devices?(?:\(s\))? (?:is/)?are busy or unavailable")
-_NONE = re.compile(
-    r"no CUDA-capable device is detected|Found no NVIDIA driver|No CUDA GPUs are available"
-)
 _HELD = 0.25
 """Share of a GPU's memory that others must have held for it to be said."""
 
-_NO_CUDA = re.compile(r"Torch not compiled with CUDA enabled")
-_NO_START = re.compile(
-    "driver on your system is too old|CUDA driver version is insufficient|system not yet "
-    "initialized|unsupported display driver|CUDA(?: error:)? unknown error|CUDA_ERROR_UNKNOWN"
+_HIDDEN = (
+    "CUDA sees no GPU, though the driver lists some: CUDA_VISIBLE_DEVICES hides them, or the "
+    "container was not given the `compute` capability"
+)
+
+_OF_THE_GPU = (
+    (
+        r"CUDA-capable devices?(?:\(s\))? (?:is/)?are busy or unavailable",
+        (
+            "The GPU takes no other process: another has it to itself, its compute mode allows "
+            "none, or it is out of order. `nvidia-smi` says which"
+        ),
+    ),
+    (
+        r"Torch not compiled with CUDA enabled",
+        (
+            "This PyTorch was built without CUDA, and the script asks for a GPU: install a build "
+            "with CUDA, or let the script take the CPU"
+        ),
+    ),
+    (
+        (
+            "driver on your system is too old|CUDA driver version is insufficient|system not yet "
+            "initialized|unsupported display driver|CUDA(?: error:)? unknown error|"
+            "CUDA_ERROR_UNKNOWN"
+        ),
+        "CUDA does not start: `trainperf doctor` says why",
+    ),
+)
+"""How CUDA fails, and what to say of it."""
+
+_NONE = re.compile(
+    r"no CUDA-capable device is detected|Found no NVIDIA driver|No CUDA GPUs are available"
 )
 
 _GIVEN_UP = (Ending.STALLED, Ending.OUT_OF_BUDGET, Ending.INTERRUPTED)
@@ -97,12 +115,10 @@ def _launcher(recording: Recording) -> str:
     """How the script gets what a rank is told in its environment."""
     command = recording.run.command
     name = os.path.basename(command[0]) if command else ""
-    if name in OWN_NAMES:
-        variables = OWN_NAMES[name]
+    if name in OWN_LAUNCHERS:
         return (
             f"{name} does not set RANK and WORLD_SIZE, which the script reads: start it by "
-            f"torchrun in place of {name}, or let it read {variables}, and give these to "
-            "`init_process_group` with an `init_method`"
+            f"torchrun in place of {name}, or set them from the variables that {name} sets"
         )
     return (
         "The script is to be started by a launcher, once for each rank: put the launcher "
@@ -143,31 +159,16 @@ def gpu_failure(recording: Recording) -> str | None:
     """Say why the GPU made the script fail; None if it did not fail, or for another reason."""
     if recording.ending not in (Ending.FAILED, Ending.SIGNALLED):
         return None
-    gone = _GONE.search(recording.sampling_note)
-    if gone:
-        return (
-            f"GPU {gone[1]} went away while the script ran, and the script with it; what was "
-            "measured until then stands. `sudo dmesg | grep -i xid` has the driver's reason"
-        )
-    said = "\n".join(_errors(recording))
-    if _FULL.search(said):
+    errors = (e for events in recording.events.values() for e in events if e["e"] == "error")
+    said = [*(str(error.get("text", "")) for error in errors)]
+    text = "\n".join([*said, *_ERROR.findall(recording.output_tail)])
+    if _FULL.search(text):
         return _full(recording.gpus)
-    if _TAKEN.search(said):
-        return _taken(recording.gpus)
-    if _NONE.search(said):
-        return _none(recording)
-    if _NO_CUDA.search(said):
-        return (
-            "This PyTorch was built without CUDA, and the script asks for a GPU: install a build "
-            "with CUDA, or let the script take the CPU"
-        )
-    return "CUDA does not start: `trainperf doctor` says why" if _NO_START.search(said) else None
-
-
-def _errors(recording: Recording) -> Iterator[str]:
-    for events in recording.events.values():
-        yield from (str(event.get("text", "")) for event in events if event["e"] == "error")
-    yield from _ERROR.findall(recording.output_tail)
+    if _NONE.search(text):
+        why = f": {recording.gpu_reason}" if recording.gpu_reason else ""
+        none = f"CUDA finds no GPU here, and the script asks for one{why}"
+        return _HIDDEN if recording.gpus else none
+    return next((told for pattern, told in _OF_THE_GPU if re.search(pattern, text)), None)
 
 
 def _full(gpus: tuple[Gpu, ...]) -> str:
@@ -182,37 +183,6 @@ def _full(gpus: tuple[Gpu, ...]) -> str:
                 "take another GPU"
             )
     return f"{ran_out}: a smaller batch, or activation checkpointing, takes less of it"
-
-
-def _taken(gpus: tuple[Gpu, ...]) -> str:
-    """A GPU that takes no other process."""
-    modes = {gpu.compute_mode for gpu in gpus}
-    if "prohibited" in modes:
-        return (
-            "The GPU takes no process at all: its compute mode is prohibited. Turn that off: "
-            "`sudo nvidia-smi -c 0`"
-        )
-    if "exclusive" in modes:
-        return (
-            "The GPU takes one process at a time (compute mode exclusive), and another has it. "
-            "End that one, or turn the mode off: `sudo nvidia-smi -c 0`"
-        )
-    return (
-        "The GPU takes no other process: another has it to itself, or it is out of order. "
-        "`nvidia-smi` says who has it, and its compute mode"
-    )
-
-
-def _none(recording: Recording) -> str:
-    """CUDA sees no GPU; what the driver says of it."""
-    there = len(recording.gpus)
-    if not there:
-        why = f": {recording.gpu_reason}" if recording.gpu_reason else ""
-        return f"CUDA finds no GPU here, and the script asks for one{why}"
-    return (
-        f"CUDA sees no GPU, though the driver lists {there}: CUDA_VISIBLE_DEVICES hides them, or "
-        "the container was not given the `compute` capability"
-    )
 
 
 def framework_seen(recording: Recording) -> Framework:

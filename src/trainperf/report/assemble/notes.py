@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trainperf.fixes import HEADINGS, by_id
-from trainperf.fixes.common.words import at, ms, percent
+from trainperf.fixes.common.words import at, percent
 from trainperf.model import (
     Evidence,
     ExperimentChange,
     Finding,
     Loop,
     Measure,
-    Missing,
     Outcome,
     Patch,
     PhaseUse,
@@ -28,12 +26,6 @@ from trainperf.report.level import took
 WAITED = 0.02
 """Below this share of their time threads waited no longer than they do on a quiet machine."""
 
-_OF_KERAS = re.compile(r"\s*In Keras\b.*?\.(?=\s|$)")
-"""A sentence on Keras in what a fix says it changes."""
-
-_IN_A_PARAGRAPH = re.compile(r"(?<!\n)\n(?![\n-])")
-"""Ends of lines that neither end a paragraph nor begin an item."""
-
 _KEEPS = "It was to keep the numbers, but {}."
 
 
@@ -47,44 +39,12 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     for use in () if _part_of_the_host(recording, evidence) else evidence.use:
         if use.phase == "real":
             yield from _neighbours(use, evidence.machine.cores)
-    startup = evidence.startup
-    if startup is not None and startup.tracing_s and startup.tracing_s > 5:
-        yield f"tracing the first step took {ms(startup.tracing_s)}, once"
     real = evidence.times.real_
     if isinstance(real, Measure) and not real.blocks:
         yield f"only {real.steps} steps could be timed, so the times are rough"
-    elif isinstance(real, Measure) and real.noise > 0.10:
-        yield f"the step time varied by {percent(real.noise)} between blocks of steps"
-    stalls = sum(
-        measure.stalls
-        for measure in (real, evidence.times.resident_)
-        if isinstance(measure, Measure)
-    )
-    disturbed = real.disturbed if isinstance(real, Measure) else 0
-    if disturbed:
-        steps = "block of steps was" if disturbed == 1 else "blocks of steps were"
-        yield f"{disturbed} {steps} timed beside busy neighbours and left out of the step's time"
-    if stalls:
-        yield (
-            f"{stalls} blocks of steps took more than twice the usual time (the machine paused, "
-            f"or something rare in the loop); the times are those of the middle half of the blocks"
-            if stalls > 1
-            else "one block of steps took more than twice the usual time (the machine paused, or "
-            "something rare in the loop) and was left out of the times"
-        )
-    loop = evidence.loop
-    if isinstance(real, Measure) and loop.epochs and loop.epoch_steps and loop.kind == "fit":
-        whole = loop.epochs * loop.epoch_steps
-        if whole < real.steps:
-            note = f"this `fit` has {whole} steps in all and was continued to be timed"
-            unseen = isinstance(evidence.outside_, Missing)
-            again = "; if the script trains again after it, that was not looked at"
-            yield note + (again if unseen else "")
-    calls = None if evidence.torch_ is None else evidence.torch_.calls
-    if calls is not None and calls.backwards >= 1.5 * max(1.0, calls.updates):
-        yield (
-            f"a step here goes backward {calls.backwards:.3g} times before it updates the weights"
-        )
+    if isinstance(real, Measure) and real.disturbed:
+        blocks = "1 block of steps was" if real.disturbed == 1 else f"{real.disturbed} blocks were"
+        yield f"{blocks} timed beside busy neighbours and left out of the step's time"
     yield from _other_loops(recording, evidence)
     if evidence.parallel_ is not None:
         yield from evidence.parallel_.notes
@@ -172,7 +132,7 @@ def experiment_changes(
     made = [
         ExperimentChange(
             finding=findings[trial.fix],
-            why=_why(trial, loop),
+            why=_why(trial),
             losses_differ=trial.outcome is Outcome.LOSSES_DIFFER,
             unit=unit,
             before_per_s=amount / ((on_top_s if trial.on_top else None) or plain_s),
@@ -185,18 +145,13 @@ def experiment_changes(
     return tuple(sorted(made, key=lambda one: -(one.ways[0].speedup or 0.0)))
 
 
-def _why(trial: Trial, loop: Loop) -> str:
-    """The reason why it is another training: its losses differ, or it changes it by design.
-
-    What a fix's text says of Keras is left out where it is not Keras's `fit` that trains.
-    """
+def _why(trial: Trial) -> str:
+    """The reason why it is another training: its losses differ, or it changes it by design."""
     if trial.outcome is Outcome.LOSSES_DIFFER:
         return _KEEPS.format((trial.reason or trial.parity).rstrip("."))
     fix = by_id().get(trial.fix)
     text = fix.documentation if fix is not None else ""
-    changes = text.partition(HEADINGS[1])[2].partition(HEADINGS[2])[0].strip()
-    text = _IN_A_PARAGRAPH.sub(" ", changes)
-    return text if loop.kind == "fit" else _OF_KERAS.sub("", text)
+    return " ".join(text.partition(HEADINGS[1])[2].partition(HEADINGS[2])[0].split())
 
 
 def _ways(made: Trial, trials: Sequence[Trial]) -> Iterator[Trial]:

@@ -11,8 +11,8 @@ from trainperf.report.plain import places
 
 HEADING = "These would change the experiment"
 IN_NO_PATCH = (
-    "In no patch: whether it trains as well with one is yours to compare. `trainperf fix --only "
-    "ID` makes one, `--allow-semantic` tries them with the rest."
+    "In no patch: `trainperf explain ID` says what one changes, `trainperf fix --only ID` makes "
+    "it, `--allow-semantic` tries them with the rest."
 )
 
 
@@ -22,7 +22,7 @@ def experiment(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the same without the evidence, the advice and the code."""
+    """Print the same without what each changes, the evidence, the advice and the code."""
     _write(diagnosis, page, full=False)
 
 
@@ -39,7 +39,8 @@ def _write(diagnosis: Diagnosis, page: Page, full: bool) -> None:
         page.prose(say(finding.title, STRONG), indent=2)
         page.prose(say(f"{where} · {finding.id}" if where else finding.id, QUIET), indent=4)
         more = (finding.text, finding.advice) if full else ()
-        for text in (*rates(change), *_failed(change, diagnosis), change.why, *more):
+        why = change.why if full or change.losses_differ else ""
+        for text in (*rates(change), *_failed(change, diagnosis), why, *more):
             page.paragraphs(text, indent=4)
         if full and finding.snippet.strip():
             page.gap()

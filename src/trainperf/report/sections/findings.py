@@ -91,12 +91,12 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
         page.prose(worth(finding, trial, diagnosis), indent=4)
         if short and rank > IN_FULL:
             continue
-        _place(finding, trial, diagnosis, page)
+        beaten = trial is not None and trial.speedup is not None and not trial.kept
+        _place(finding, None if short and beaten else trial, diagnosis, page)
         if not short or trial is None or trial.speedup is None:
             page.paragraphs(finding.text, indent=4)
         page.paragraphs(finding.advice, indent=4)
         patched = diagnosis.patch is not None and finding.id in diagnosis.patch.findings
-        beaten = trial is not None and trial.speedup is not None and not trial.kept
         _code(replace(finding, snippet="") if short and (patched or beaten) else finding, page)
         _to_prove(finding, trial, diagnosis, page)
 

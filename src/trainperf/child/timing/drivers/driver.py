@@ -149,10 +149,6 @@ class Driver:
         """The last few batches that were seen."""
         return [] if self.batch is None else [self.batch]
 
-    def resident_iterator(self) -> Any:
-        """An iterator over the batches that are replayed, None where there is none."""
-        return None
-
     def buffered(self) -> int:
         """How many batches may be ready before anything is drained."""
         return 0

@@ -180,7 +180,7 @@ class Frameworks:
         from .reads import s3
 
         if self._process.settings.get("leg") is None:
-            s3.hook(self._counts, module)
+            s3.hook(self._process, self._counts, module)
 
     def _hook_jax(self, module: ModuleType, seconds: float) -> None:
         self._not_observed("JAX", getattr(module, "__version__", ""))

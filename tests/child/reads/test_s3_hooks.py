@@ -64,9 +64,9 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
 
     monkeypatch.setattr("trainperf.child.reads.s3.EVERY_S", 0.0)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
-    one = SimpleNamespace(settings={}, record=Kept())
+    one = SimpleNamespace(settings={}, record=Kept(), off=False)
     one.counts = s3.counts(one)
-    s3.hook(one.counts, botocore.client)
+    s3.hook(one, one.counts, botocore.client)
     yield one
     undo(botocore.client.BaseClient, "_make_api_call")
     undo(botocore.response.StreamingBody, "read")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.child import FakeProcess
 from trainperf.child.torch.loader import stages
 
 
@@ -36,7 +37,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) -> None:
-    found = stages.Accesses()
+    found = stages.Accesses(FakeProcess())
     with found.timed():
         for _ in range(4):
             with zipfile.ZipFile(archive) as file:
@@ -50,7 +51,7 @@ def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) ->
 
 def test_all_is_put_back_even_where_an_item_fails() -> None:
     before = zipfile.ZipFile.__init__
-    found = stages.Accesses()
+    found = stages.Accesses(FakeProcess())
     with pytest.raises(FileNotFoundError), found.timed():
         zipfile.ZipFile("nowhere.zip")
     assert zipfile.ZipFile.__init__ is before
@@ -58,7 +59,7 @@ def test_all_is_put_back_even_where_an_item_fails() -> None:
 
 
 def test_an_opening_may_be_given_its_file_by_any_name(tmp_path: Path) -> None:
-    found = stages.Accesses()
+    found = stages.Accesses(FakeProcess())
     with found.timed():
         tarfile.open(name=tmp_path / "data.tar", mode="w").close()
     (one,) = found.of_items(1, 1.0)

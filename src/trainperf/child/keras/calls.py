@@ -44,7 +44,7 @@ def watch_calls_of(loops: Any, owner: Any, instead: InsteadOf | None = None) -> 
     for name in ("predict_on_batch", "test_on_batch"):
         replace(owner, name, loops.calls.counting(name, rows))
 
-    @around(None, owner, "evaluate")
+    @around(loops.process, owner, "evaluate", ours=True)
     def evaluate(original: Any, *args: Any, **kwargs: Any) -> Any:
         began = loops.process.clock()
         try:

@@ -25,7 +25,9 @@ class Epochs:
     def watch_iterator(self, iterator: Any) -> None:
         """Set the hook of the class that iterates over epochs."""
 
-        around(None, iterator, "__next__")(lambda original, epoch: self.next(epoch, original))
+        around(self._loops.process, iterator, "__next__", ours=True)(
+            lambda original, epoch: self.next(epoch, original)
+        )
 
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""

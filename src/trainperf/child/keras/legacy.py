@@ -24,7 +24,7 @@ def watch_callbacks(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_model(loops: TensorFlowLoops, module: Any) -> None:
-    @around(None, module.Model, "make_train_function")
+    @around(loops.process, module.Model, "make_train_function", ours=True)
     def make(original: Any, model: Any, force: bool = False) -> Any:
         original(model, force)
         drive_train_function(loops, model, _epochs(loops))
@@ -36,7 +36,7 @@ def watch_model(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_data(loops: TensorFlowLoops, module: Any) -> None:
-    @around(None, module.DataHandler, "steps")
+    @around(loops.process, module.DataHandler, "steps", ours=True)
     def steps(original: Any, handler: Any) -> Any:
         return _epochs(loops).steps_of(handler, original)
 

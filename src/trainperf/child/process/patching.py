@@ -32,16 +32,15 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
 def before(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any]) -> None:
     """Call `act` with the arguments of each call of `owner.name`, before it.
 
-    Not of calls that trainperf makes; what `act` raises is noted as `what`.
+    Not of calls that trainperf makes. What `act` raises is noted as `what`, once: it is called no
+    more.
     """
+    act = _until_it_fails(guard, what, act)
 
     def make(original: Any) -> Any:
         def hook(*args: Any, **kwargs: Any) -> Any:
             if not guard.off:
-                try:
-                    act(*args, **kwargs)
-                except Exception as error:
-                    guard.failed(what, error)
+                act(*args, **kwargs)
             return original(*args, **kwargs)
 
         return _named(hook, name)
@@ -51,15 +50,13 @@ def before(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., An
 
 def after(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any]) -> None:
     """Call `act` with the arguments of each call of `owner.name`, after it; see `before`."""
+    act = _until_it_fails(guard, what, act)
 
     def make(original: Any) -> Any:
         def hook(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if not guard.off:
-                try:
-                    act(*args, **kwargs)
-                except Exception as error:
-                    guard.failed(what, error)
+                act(*args, **kwargs)
             return result
 
         return _named(hook, name)
@@ -67,19 +64,50 @@ def after(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any
     replace(owner, name, make)
 
 
-def around(guard: Guard | None, owner: Any, name: str) -> Callable[[F], F]:
+def _until_it_fails(guard: Guard, what: str, act: Callable[..., Any]) -> Callable[..., None]:
+    failed = False
+
+    def called(*args: Any, **kwargs: Any) -> None:
+        nonlocal failed
+        if failed:
+            return
+        try:
+            act(*args, **kwargs)
+        except Exception as error:
+            failed = True
+            guard.failed(what, error)
+
+    return called
+
+
+def around(guard: Guard, owner: Any, name: str, ours: bool = False) -> Callable[[F], F]:
     """Decorate what makes each call of `owner.name`: it is given the original and the arguments.
 
-    With a `guard`, not calls that trainperf makes. What may be given keywords of the user's own
-    choice has parameters by place alone before them.
+    With `ours`, calls that trainperf makes as well. What may be given keywords of the user's own
+    choice has parameters by place alone before them. Where it raises what the original did not,
+    the fault is noted, the user gets what the original gives, and later calls are the original's.
     """
 
     def decorate(act: F) -> F:
         def make(original: Any) -> Any:
+            failed = False
+
             def hook(*args: Any, **kwargs: Any) -> Any:
-                if guard is not None and guard.off:
+                nonlocal failed
+                if failed or (guard.off and not ours):
                     return original(*args, **kwargs)
-                return act(original, *args, **kwargs)
+                call = _Call(original)
+                try:
+                    return act(call, *args, **kwargs)
+                except Exception as error:
+                    theirs, call.raised = call.raised, None
+                    if error is theirs or isinstance(error, StopIteration):
+                        raise
+                    failed = True
+                    guard.failed(f"hook {name}", error)
+                    if theirs is not None:
+                        raise theirs from None
+                return call.result if call.made else original(*args, **kwargs)
 
             return _named(hook, name)
 
@@ -87,6 +115,27 @@ def around(guard: Guard | None, owner: Any, name: str) -> Callable[[F], F]:
         return act
 
     return decorate
+
+
+class _Call:
+    """The original, which remembers what it gave or raised last."""
+
+    __slots__ = ("made", "original", "raised", "result")
+
+    def __init__(self, original: Any) -> None:
+        self.original = original
+        self.made = False
+        self.result: Any = None
+        self.raised: BaseException | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            self.result = self.original(*args, **kwargs)
+        except BaseException as error:
+            self.raised = error
+            raise
+        self.made = True
+        return self.result
 
 
 def _named(hook: Any, name: str) -> Any:

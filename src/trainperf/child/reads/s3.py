@@ -142,11 +142,11 @@ QUIET = "not recorded"
 """`Recorder.broken` of a process that helps another one."""
 
 
-def hook(counts: Counts, module: ModuleType) -> None:
+def hook(process: Process, counts: Counts, module: ModuleType) -> None:
     """Set the hooks of `botocore.client` or another client of S3, just imported."""
     if module.__name__ == "botocore.client":
 
-        @around(None, module.BaseClient, "_make_api_call")
+        @around(process, module.BaseClient, "_make_api_call", ours=True)
         def call(original: Any, client: Any, operation: Any, params: Any) -> Any:
             with _counting(counts, client, operation, params) as answer:
                 answer.append(original(client, operation, params))
@@ -154,10 +154,10 @@ def hook(counts: Counts, module: ModuleType) -> None:
 
         body = getattr(sys.modules.get("botocore.response"), "StreamingBody", None)
         if body is not None:
-            around(None, body, "read")(partial(_read, counts))
+            around(process, body, "read", ours=True)(partial(_read, counts))
     else:
 
-        @around(None, module.AioBaseClient, "_make_api_call")
+        @around(process, module.AioBaseClient, "_make_api_call", ours=True)
         async def wait(original: Any, client: Any, operation: Any, params: Any) -> Any:
             with _counting(counts, client, operation, params) as answer:
                 answer.append(await original(client, operation, params))

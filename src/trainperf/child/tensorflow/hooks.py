@@ -53,7 +53,7 @@ def watch_context(loops: TensorFlowLoops, module: Any) -> None:
     if told is None:
         return
 
-    @around(None, module.Context, "ensure_initialized")
+    @around(loops.process, module.Context, "ensure_initialized", ours=True)
     def initialize(original: Any, context: Any) -> Any:
         if not context._initialized and context.list_physical_devices("GPU"):
             told.before_device()
@@ -108,7 +108,7 @@ def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
     replace(module.DistributedIteratorBase, "__next__", loops.watching)
     for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
 
-        @around(None, getattr(module, name), "__iter__")
+        @around(loops.process, getattr(module, name), "__iter__", ours=True)
         def open_(original: Any, dataset: Any) -> Any:
             iterator = original(dataset)
             with Attempt(loops.process, "distributed iterator"):
@@ -157,7 +157,7 @@ def watch_python(loops: TensorFlowLoops, module: Any) -> None:
     Both run on threads of TensorFlow's, and look alike there.
     """
 
-    @around(None, module.FuncRegistry, "insert")
+    @around(loops.process, module.FuncRegistry, "insert", ours=True)
     def insert(original: Any, registry: Any, function: Any) -> Any:
         token = original(registry, function)
         with Attempt(loops.process, "a Python function of a graph"):

@@ -75,7 +75,7 @@ class Exchange:
         if not self._keyed:
             return
 
-        @around(None, module, "make_function_context")
+        @around(self._process, module, "make_function_context", ours=True)
         def key(original: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(*args, **kwargs)
             if not self.is_off:
@@ -88,7 +88,7 @@ class Exchange:
         """Hook the methods of a strategy's class by which replicas exchange values."""
         from tensorflow.python.distribute import cross_device_ops
 
-        @around(None, extended, "_batch_reduce_to")
+        @around(self._process, extended, "_batch_reduce_to", ours=True)
         def reduce_batch(original: Any, owner: Any, op: Any, pairs: Any, options: Any) -> Any:
             values = [value for value, _ in pairs]
             if self.is_off:
@@ -96,7 +96,7 @@ class Exchange:
             self._note(values, joint=True)
             return original(owner, op, pairs, options)
 
-        @around(None, extended, "_reduce_to")
+        @around(self._process, extended, "_reduce_to", ours=True)
         def reduce(original: Any, owner: Any, op: Any, value: Any, to: Any, options: Any) -> Any:
             back = _is_distributed(value) and cross_device_ops._devices_match(value, to)
             if self.is_off and (back or several_workers(owner)):
@@ -282,14 +282,14 @@ def watch_mirrored(loops: Any, module: Any) -> None:
     strategies = loops.strategies
     strategies.exchange.watch(module.MirroredExtended)
 
-    @around(None, module.MirroredStrategy, "__init__")
+    @around(loops.process, module.MirroredStrategy, "__init__", ours=True)
     def build(original: Any, made: Any, devices: Any = None, cross_device_ops: Any = None) -> None:
         most = strategies.process.settings.get("devices")
         if most is not None:  # fewer are asked for
             devices = list(devices or module.all_local_devices())[:most]
         original(made, devices=devices, cross_device_ops=cross_device_ops)
 
-    @around(None, module.MirroredExtended, "_call_for_each_replica")
+    @around(loops.process, module.MirroredExtended, "_call_for_each_replica", ours=True)
     def run(original: Any, *args: Any, **kwargs: Any) -> Any:
         if loops.passive():
             return original(*args, **kwargs)

@@ -52,12 +52,12 @@ class Graphs:
     def watch(self, module: Any) -> None:
         """See graphs being captured and replayed; `module` is `torch.cuda.graphs`."""
 
-        @around(None, module.CUDAGraph, "capture_begin")
+        @around(self._loops.process, module.CUDAGraph, "capture_begin", ours=True)
         def capture_begin(original: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
             original(graph, *args, **kwargs)
             self.current = graph._trainperf_captured = Captured()
 
-        @around(None, module.CUDAGraph, "capture_end")
+        @around(self._loops.process, module.CUDAGraph, "capture_end", ours=True)
         def capture_end(original: Any, graph: Any) -> None:
             self.current = None
             original(graph)

@@ -59,7 +59,7 @@ def watch_loaders(loops: TorchLoops, module: Any) -> None:
 
     replace(module._BaseDataLoaderIter, "__next__", loops.watching)
 
-    @around(None, module.DataLoader, "__iter__")
+    @around(loops.process, module.DataLoader, "__iter__", ours=True)
     def __iter__(original: Any, self: Any) -> Any:  # noqa: N807
         with Attempt(loops.process, "the folder of workers' sockets"):
             if getattr(self, "num_workers", 0):
@@ -109,7 +109,7 @@ def watch_schedules(loops: TorchLoops, module: Any) -> None:
     raises; of a loop that nobody goes on with, it does so as ever.
     """
 
-    @around(None, module.OneCycleLR, "get_lr")
+    @around(loops.process, module.OneCycleLR, "get_lr", ours=True)
     def get_lr(original: Any, self: Any) -> Any:
         driver = loops.training.driver
         if driver is not None and driver.epochs_ended and self.last_epoch > self.total_steps:
@@ -136,7 +136,7 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
     if loops.losses is None:
         return
 
-    @around(None, module.GradScaler, "scale")  # legs compare losses, not scales
+    @around(loops.process, module.GradScaler, "scale", ours=True)  # legs compare losses, not scales
     def scale(original: Any, self: Any, outputs: Any) -> Any:
         scaled = original(self, outputs)
         if hasattr(outputs, "detach") and scaled is not outputs:
@@ -171,7 +171,7 @@ def watch_devices(loops: TorchLoops, module: Any) -> None:
     told = loops.training.warm_up
     if told is not None:
 
-        @around(None, module, "_lazy_init")
+        @around(loops.process, module, "_lazy_init", ours=True)
         def _lazy_init(original: Any) -> Any:
             told.before_device()
             return original()

@@ -169,7 +169,7 @@ def watch(loops: Any, module: Any) -> None:
     name, and find the wrapper of the worker's own training there.
     """
 
-    @around(None, module, "_worker_loop")
+    @around(loops.process, module, "_worker_loop", ours=True)
     def _worker_loop(original: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             if sys.modules["multiprocessing"].parent_process() is not None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process import frames
 from ...process.patching import around, undo
-from ...process.process import Attempt
+from ...process.process import Attempt, Guard
 from ...timing.budget import Budget
 from . import loaders, settings, sharing
 from .items import (
@@ -153,7 +153,7 @@ class _Taking:
         with own_threads(self.loader) as threads:
 
             def time_it(seconds: float) -> dict[str, Any]:
-                accesses = Accesses()
+                accesses = Accesses(self.driver.process)
                 with accesses.timed():
                     used = cores_used(lambda: items.make(indices, seconds))
                 self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
@@ -259,7 +259,8 @@ def _copied(dataset: Any, depth: int = 0) -> Any:
 class Accesses:
     """Seconds of such calls and how many there were, by the name of what is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: Guard) -> None:
+        self._process = process
         self.seconds: dict[str, float] = {}
         self.calls: dict[str, int] = {}
         self._files: dict[str, set[str]] = {}
@@ -277,7 +278,9 @@ class Accesses:
                     for part in path:
                         owner = getattr(owner, part, None)
                     if owner is not None and hasattr(owner, last):
-                        around(None, owner, last)(partial(self._call, module, name))
+                        around(self._process, owner, last, ours=True)(
+                            partial(self._call, module, name)
+                        )
                         replaced.append((owner, last))
             yield
         finally:

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from trainperf.commands.lint import lint
-from trainperf.errors import TrainperfError
 
 SARIF = Path(__file__).parents[1] / "data" / "sarif-schema-2.1.0.json"
 BAD = "import torch\ntorch.autograd.set_detect_anomaly(True)\n"
@@ -52,10 +51,6 @@ def test_a_file_that_does_not_parse_does_not_end_the_rest(here: Path) -> None:
     assert "b.py:2:1: torch_debug_modes" in result.output
     assert "a.py:2: not read: does not parse as Python 3." in result.output
     assert result.output.endswith("1 of 2 files; 1 file not read.\n")
-
-
-def test_a_path_that_is_not_there_is_wrong_usage(here: Path) -> None:
-    assert run("nowhere.py").exit_code == 2
 
 
 def test_the_projects_settings_turn_a_rule_off(here: Path) -> None:
@@ -133,34 +128,6 @@ def test_a_file_whose_name_is_no_text_is_found_by_its_bytes(here: Path) -> None:
     place = result["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place["uri"] == "%E9.py"
     assert run(".", "--output-format", "github").output.startswith("::warning file=?.py,line=2")
-
-
-def test_several_formats_at_once_go_to_files_and_text_is_printed(here: Path) -> None:
-    (here / "a.py").write_text(BAD)
-    words = "--output-format", "sarif=a.sarif", "--output-format", "json=a.json"
-    result = run("a.py", *words)
-    assert result.exit_code == 1
-    assert result.output.startswith("a.py:2:1: torch_debug_modes")
-    assert json.loads((here / "a.sarif").read_text("utf-8"))["version"] == "2.1.0"
-    assert json.loads((here / "a.json").read_text("utf-8"))["files"] == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("html",), "there is no format 'html'"),
-        (("json", "sarif"), "json and sarif would both go to stdout"),
-        (("text", "github"), "text and github would both go to stdout"),
-        (("json=no/a.json",), "there is no folder no to write a.json to"),
-    ],
-)
-def test_a_format_that_cannot_be_is_wrong_usage(
-    here: Path, words: tuple[str, ...], says: str
-) -> None:
-    (here / "a.py").write_text(BAD)
-    result = run("a.py", *(part for one in words for part in ("--output-format", one)))
-    assert isinstance(result.exception, TrainperfError)
-    assert says in str(result.exception)
 
 
 def test_a_folder_without_python_is_said_to_be_one(here: Path) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import zoo
 from trainperf.diagnose import Request
-from trainperf.diagnose.judging import first_verdict, patch_root
+from trainperf.diagnose.judging import as_written, first_verdict, patch_root
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import findings_to_try
 from trainperf.model import Diagnosis, Finding, Run
-from trainperf.patch.patch import Edits, as_written
+from trainperf.patch.patch import Edits
 
 ANSWERS = Path(__file__).parent / "answers"
 
@@ -27,7 +27,7 @@ def diagnose(recorded: zoo.Recorded) -> tuple[Diagnosis, tuple[Finding, ...]]:
     request = Request(run, Path("/nowhere"), trials=False)
     first = first_verdict(request, recorded.recording, evidence)
     found = findings_to_try(evidence, [finding.id for finding in first.findings])
-    return first, tuple(as_written(found, run.cwd, by_id()))
+    return first, as_written(found, run.cwd)
 
 
 def answer(first: Diagnosis, possible: tuple[Finding, ...], run: Run) -> dict[str, Any]:

@@ -34,11 +34,11 @@ from trainperf.model import (
     Trial,
     Verdict,
 )
-from trainperf.patch.patch import Edits, answered, as_written
+from trainperf.patch.patch import Edits, answered
 from trainperf.report import ignored
 from trainperf.report.assemble.diagnosis import assemble, cost_after, without_loop
 from trainperf.report.assemble.notes import experiment_changes
-from trainperf.rewrite.script import default_reader
+from trainperf.rewrite.script import Script, default_reader
 from trainperf.run.spawn import Interrupted
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Freed, Subject, Tried, try_fixes
@@ -209,7 +209,7 @@ def first_verdict(
     asked = parts.read_or(
         asked, "what comments ignore", ignored.suppressed, found, default_reader, cwd
     )
-    found = parts.read_or(asked.kept, "your source", _as_written, asked.kept, cwd)
+    found = parts.read_or(asked.kept, "your source", as_written, asked.kept, cwd)
     findings = parts.read_or(found, "the order of the findings", rank.ranked, found, evidence)
     root = parts.read_or(cwd, "the folder of the patch", patch_root, request.run, findings)
     made = edits(root)
@@ -234,8 +234,9 @@ def first_verdict(
 UNTOLD = Verdict("none", "What holds the training up cannot be told.", grade="not examined")
 
 
-def _as_written(findings: Iterable[Finding], cwd: str) -> tuple[Finding, ...]:
-    return tuple(as_written(findings, cwd, by_id()))
+def as_written(findings: Iterable[Finding], cwd: str) -> tuple[Finding, ...]:
+    """Return the findings, each after its fix's look at the source."""
+    return tuple(by_id()[one.id].as_written(Script(cwd), one) for one in findings)
 
 
 def _freed(request: Request, evidence: Evidence, found: Sequence[Finding]) -> Freed | None:
@@ -257,7 +258,7 @@ def _untold(request: Request, asked: tuple[Finding, ...]) -> tuple[Finding, ...]
     """Findings to be tried that the times and probes cannot prove, what may give most first."""
     kept = ignored.suppressed(asked, default_reader).kept
     order = sorted(kept, key=lambda one: -(one.most or by_id()[one.id].usual))
-    return _as_written((one for one in order if one.id not in request.ignore), request.run.cwd)
+    return as_written((one for one in order if one.id not in request.ignore), request.run.cwd)
 
 
 def _proven(

@@ -6,7 +6,7 @@ import ast
 import hashlib
 import os
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -165,15 +165,6 @@ MOST_LINES = 24
 """An edit of more lines than this is better read in the patch."""
 
 
-def as_written(
-    findings: Iterable[Finding], root: str | Path, fixes: Mapping[str, Fix]
-) -> Iterator[Finding]:
-    """Return the findings, each after its fix's look at the source."""
-    for one in findings:
-        fix = fixes.get(one.id)
-        yield one if fix is None else fix.as_written(Script(root), one)
-
-
 def _added_lines(diff: str) -> str:
     places: list[list[str]] = []
     beside = False
@@ -252,14 +243,14 @@ def _lines_of(source: Source, place: Site, training: Site | None) -> set[int]:
     """The lines of the innermost statement, its head where it holds others, and of the loop."""
     inner, _ = source.statement(place)
     body = getattr(inner, "body", None)
-    lines = set(range(inner.lineno, body[0].lineno if body else _end(inner) + 1))
+    lines = set(range(inner.lineno, body[0].lineno) if body else _lines(inner))
     around = [] if isinstance(inner, (*FUNCTIONS, ast.ClassDef)) else source.module.loops(inner)
     loop = inner if isinstance(inner, LOOPS) else next(iter(around), None)
     if loop is None or training is None:
         return lines
-    trains = training.file == place.file and loop.lineno <= training.line <= _end(loop)
-    return lines if trains else lines | set(range(loop.lineno, _end(loop) + 1))
+    trains = training.file == place.file and training.line in _lines(loop)
+    return lines if trains else lines | set(_lines(loop))
 
 
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)

@@ -110,11 +110,6 @@ class Module:
         """Every `def`, methods and inner ones included."""
         return tuple(node for node in self.nodes if isinstance(node, FUNCTIONS))
 
-    @cached_property
-    def classes(self) -> tuple[ast.ClassDef, ...]:
-        """Every class."""
-        return tuple(node for node in self.nodes if isinstance(node, ast.ClassDef))
-
     # ---------------------------------------------------------------- where things stand
 
     def parent(self, node: ast.AST) -> ast.AST | None:
@@ -263,11 +258,6 @@ class Module:
             elif (name := self.name(target)) is not None:
                 names.add(name)
         return names
-
-    def decorators(self, node: Function) -> set[str]:
-        """Return the dotted names of what decorates a function, called or not."""
-        found = (each.func if isinstance(each, ast.Call) else each for each in node.decorator_list)
-        return {name for each in found if (name := self.name(each)) is not None}
 
 
 def inside(node: ast.AST, functions: bool = False) -> Iterator[ast.AST]:

@@ -41,11 +41,9 @@ def outside(case: Case) -> Answer | None:
     if waiting > own:
         return Answer("sync", _synchronised(evidence, waiting))
     slowed = max(0.0, 1 - real / sum(_seconds(evidence).values()))
-    return (
-        Answer("host", _host(evidence, parts, own))
-        if own >= OUTSIDE_SHARE + SLOWED * slowed
-        else None
-    )
+    if own < OUTSIDE_SHARE + SLOWED * slowed:
+        return None
+    return Answer("host", _host(evidence, parts, own))
 
 
 def compiling(case: Case) -> Answer | None:

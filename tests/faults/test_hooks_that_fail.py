@@ -33,8 +33,8 @@ patching.before = lambda guard, owner, name, what, act: real["before"](
     guard, owner, name, what, failing("before", owner, name, act))
 patching.after = lambda guard, owner, name, what, act: real["after"](
     guard, owner, name, what, failing("after", owner, name, act))
-def around(guard, owner, name):
-    decorate = real["around"](guard, owner, name)
+def around(guard, owner, name, **more):
+    decorate = real["around"](guard, owner, name, **more)
     return lambda act: decorate(failing(os.environ.get("AROUND", "around"), owner, name, act))
 patching.around = around
 
@@ -144,8 +144,15 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("how", ["around", "around later"])
-@pytest.mark.parametrize("source", [TORCH, KERAS], ids=["torch", "keras"])
+@pytest.mark.parametrize(
+    ("source", "how"),
+    [
+        pytest.param(TORCH, "around", id="torch"),
+        pytest.param(TORCH, "around later", id="torch, behind the call", marks=pytest.mark.long),
+        pytest.param(KERAS, "around", id="keras", marks=pytest.mark.long),
+        pytest.param(KERAS, "around later", id="keras, behind the call", marks=pytest.mark.long),
+    ],
+)
 def test_a_hook_that_fails_leaves_the_script_as_it_is(tmp_path: Path, source: str, how: str):
     settings = {"folder": str(tmp_path / "run"), "parent": 1, "measure_s": 0.2, "steps": 1000}
     words = [sys.executable, "-c", HARNESS, json.dumps(settings), source, MODULES[source]]
@@ -161,6 +168,7 @@ def test_a_hook_that_fails_leaves_the_script_as_it_is(tmp_path: Path, source: st
     assert done.returncode == 0, done.stderr[-2000:]
     plain, healthy, results = json.loads(done.stdout.splitlines()[-1])
     assert plain["error"] is None
+    assert healthy["error"] is None
     assert healthy["answer"] == plain["answer"]
     assert len(results) > 20
     wrong = {

@@ -20,7 +20,7 @@ def built_with(settings, *arguments, **keywords):
     made = Strategies(process)
     made.exchange.watch = lambda extended: None
     module = SimpleNamespace(MirroredStrategy=Strategy, MirroredExtended=Extended)
-    watch_mirrored(SimpleNamespace(strategies=made), module)
+    watch_mirrored(SimpleNamespace(strategies=made, process=process), module)
     Strategy(*arguments, **keywords)
     return seen[0]
 

@@ -35,12 +35,18 @@ def before(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., An
     Not of calls that trainperf makes. What `act` raises is noted as `what`, once: it is called no
     more.
     """
-    act = _until_it_fails(guard, what, act)
 
     def make(original: Any) -> Any:
+        failed = False
+
         def hook(*args: Any, **kwargs: Any) -> Any:
-            if not guard.off:
-                act(*args, **kwargs)
+            nonlocal failed
+            if not (failed or guard.off):
+                try:
+                    act(*args, **kwargs)
+                except Exception as error:
+                    failed = True
+                    guard.failed(what, error)
             return original(*args, **kwargs)
 
         return _named(hook, name)
@@ -50,34 +56,24 @@ def before(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., An
 
 def after(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any]) -> None:
     """Call `act` with the arguments of each call of `owner.name`, after it; see `before`."""
-    act = _until_it_fails(guard, what, act)
 
     def make(original: Any) -> Any:
+        failed = False
+
         def hook(*args: Any, **kwargs: Any) -> Any:
+            nonlocal failed
             result = original(*args, **kwargs)
-            if not guard.off:
-                act(*args, **kwargs)
+            if not (failed or guard.off):
+                try:
+                    act(*args, **kwargs)
+                except Exception as error:
+                    failed = True
+                    guard.failed(what, error)
             return result
 
         return _named(hook, name)
 
     replace(owner, name, make)
-
-
-def _until_it_fails(guard: Guard, what: str, act: Callable[..., Any]) -> Callable[..., None]:
-    failed = False
-
-    def called(*args: Any, **kwargs: Any) -> None:
-        nonlocal failed
-        if failed:
-            return
-        try:
-            act(*args, **kwargs)
-        except Exception as error:
-            failed = True
-            guard.failed(what, error)
-
-    return called
 
 
 def around(guard: Guard, owner: Any, name: str, ours: bool = False) -> Callable[[F], F]:

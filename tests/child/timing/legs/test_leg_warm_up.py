@@ -25,7 +25,7 @@ def told(words, tmp_path):
 
 
 def loops(told):
-    return SimpleNamespace(training=SimpleNamespace(warm_up=told))
+    return SimpleNamespace(training=SimpleNamespace(warm_up=told), process=FakeProcess())
 
 
 def test_a_leg_waits_for_its_turn_before_it_opens_its_device(told, words):

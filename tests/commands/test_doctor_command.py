@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
+from trainperf.commands import doctor
 from trainperf.commands.cli import cli
+from trainperf.evidence.traced import NOWHERE
 from trainperf.errors import TrainperfError
-from trainperf.machine.doctor.checks import Check
+from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.self_test import Figure, SelfTest
 
 
@@ -39,3 +43,18 @@ def test_a_report_that_could_not_be_written_is_refused_before_minutes_pass(tmp_p
     done = CliRunner().invoke(cli, words)
     assert isinstance(done.exception, TrainperfError)
     assert "there is no folder" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("checks", "answer"),
+    [
+        ((("CPU cores", "ok"), ("Frameworks", "ok")), "This machine can be diagnosed"),
+        ((("/dev/shm", "problem"), ("Frameworks", "ok")), "not as it should run: /dev/shm"),
+        ((("Frameworks", "warning"),), "Not yet"),
+    ],
+)
+def test_the_first_line_says_whether_the_machine_can_be_diagnosed(checks, answer) -> None:
+    looked_at = tuple(Check(name, status, "") for name, status in checks)
+    out = Console(file=io.StringIO(), width=80)
+    doctor.render(Checkup(NOWHERE, looked_at), out)
+    assert answer in out.file.getvalue().splitlines()[0]

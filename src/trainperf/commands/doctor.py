@@ -63,9 +63,21 @@ _STYLES: dict[Status, str] = {
 }
 
 
+def _answer(checkup: Checkup) -> str:
+    """Whether a training can be diagnosed here, and what stands against it."""
+    lacking = [check for check in checkup.checks if check.name == "Frameworks"]
+    if lacking and lacking[0].status != "ok":
+        return "Not yet: the Python that would run the script has no framework to train with."
+    if checkup.worst == "problem":
+        names = (check.name for check in checkup.checks if check.status == "problem")
+        return f"This machine can be diagnosed, but not as it should run: {', '.join(names)}."
+    return "This machine can be diagnosed: trainperf diagnose train.py"
+
+
 def render(checkup: Checkup, console: Console) -> None:
     """Print the checks as a table, each with its advice, and a closing sentence."""
     machine = checkup.machine
+    console.print(Text(_answer(checkup), style="bold"))
     console.print(Text(f"{machine.hostname}: {machine.os}, Python {machine.python}"))
     console.print()
     render_lines(checkup.checks, console)

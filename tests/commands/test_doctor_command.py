@@ -9,8 +9,8 @@ from rich.console import Console
 
 from trainperf.commands import doctor
 from trainperf.commands.cli import cli
-from trainperf.evidence.traced import NOWHERE
 from trainperf.errors import TrainperfError
+from trainperf.evidence.traced import NOWHERE
 from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.self_test import Figure, SelfTest
 

@@ -53,7 +53,7 @@ def saved(cwd: Path) -> Diagnosis:
     [
         (("nope.py",), ["nope.py", "no such file", "train.py"]),
         (("broken.py",), ["broken.py", "line 2", "not valid Python", "def step(:"]),
-        (("run.sh",), ["run.sh", "not valid Python", "-- COMMAND"]),
+        (("run.sh",), ["run.sh", "not valid Python", "-- bash run.sh"]),
         (("image.png",), ["image.png", "-- COMMAND"]),
         (("notes.ipynb",), ["not a notebook", "nbformat 4"]),
         (("folder",), ["folder", "__main__.py"]),

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data._utils import worker
 
+from kit.child import FakeProcess
 from trainperf.child.process.patching import undo
 from trainperf.child.torch.loader import loaders
 
@@ -28,7 +29,7 @@ class Telling:
 @pytest.fixture
 def process():
     found = Telling()
-    loaders.watch(SimpleNamespace(training=found), worker)
+    loaders.watch(SimpleNamespace(training=found, process=FakeProcess()), worker)
     yield found
     undo(worker, "_worker_loop")
 

@@ -35,6 +35,9 @@ _UPDATES = "train_op"
 
 def imported(loops: TensorFlowLoops, module: Any) -> None:
     """Watch what is set for the whole of TensorFlow."""
+    version = getattr(module, "__version__", "")
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
+        loops.process.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
 
     def turned(mode: str, on: bool, *args: Any, **kwargs: Any) -> None:
         loops.debug_modes.pop(mode, None)

@@ -12,7 +12,7 @@ import pytest
 pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 HARNESS = """
-import importlib, json, os, sys
+import importlib, json, os, signal, sys
 from trainperf.child.process import patching
 set_ = []  # (how, owner, name) of each hook that was set
 faulty = None
@@ -57,6 +57,7 @@ def run(number):
     child = os.fork()
     if not child:
         told = {"error": None}
+        signal.alarm(60)  # where a fault has it go on for ever
         try:
             if number != "plain":
                 process = Process({**settings, "folder": f"{settings['folder']}/{number}"})

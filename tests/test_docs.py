@@ -23,6 +23,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 NOT_OURS = {
     "--batch-size",
     "--cpus",
+    "--cpus-per-task",
     "--epochs",
     "--from",
     "--ipc",

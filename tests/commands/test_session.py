@@ -159,6 +159,7 @@ def test_who_is_on_a_gpu_is_asked_before_the_script_is(tmp_path, monkeypatch):
         ("python train.py --epochs 3", "diagnose train.py --epochs 3"),
         ("run.sh 3", "diagnose -- bash run.sh 3"),
         ("project", "diagnose project/train.py"),
+        ("experiments/test", "check the path"),
     ],
 )
 def test_what_is_no_script_gets_the_command_to_type(tmp_path, typed, to_type):

@@ -114,6 +114,8 @@ def test_a_trace_is_diagnosed_with_nothing_run(file, tmp_path):
     assert 1.4 < answer.findings[0].bound < 1.8
     assert not answer.trials
     assert answer.read_from.steps == 6
+    left = diagnose_trace(file(WORKERS_0), ("torch_workers",)).findings
+    assert "torch_workers" not in {finding.id for finding in left}
     folder = str(tmp_path / "runs")
     words = ["diagnose", "--output-dir", folder, "--from-trace", str(file(WORKERS_0))]
     shown = CliRunner().invoke(cli, words)

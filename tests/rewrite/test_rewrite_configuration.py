@@ -19,6 +19,7 @@ REFUSED = [
     ("a.json", "[1, 2]"),
     ("a.json", "{"),
     ("a.json", '{"bf16": {"enabled": false}}'),
+    ("a.json", '{"x": {"bf16": 0}, "bf16": null}'),
     ("a.yaml", "bf16: false\nbf16: true\n"),
     ("a.yaml", "bf16:\n  - a\nbf16 : 1\n"),
     ("a.yaml", "bf16: not\n  yet\nx: 1\n"),
@@ -34,9 +35,17 @@ def test_what_is_no_plain_place_is_refused(path, text):
 
 CHANGED = [
     ("a.json", '{"bf16": false}', '{"bf16": true}'),
-    ("a.json", '{\n  "x": [\n    1\n  ]\n}\n', '{\n  "x": [\n    1\n  ],\n  "bf16": true\n}\n'),
-    ("a.json", '{"x": {"bf16": 0}, "bf16": null}', '{"x": {"bf16": 0}, "bf16": true}'),
-    ("a.json", "{}", '{\n "bf16": true\n}'),
+    (
+        "a.json",
+        '{"betas": [0.9, 0.999],\r\n    "lr": 5e-5,\r\n"bf16":false}',
+        '{"betas": [0.9, 0.999],\r\n    "lr": 5e-5,\r\n"bf16": true}',
+    ),
+    (
+        "a.json",
+        '{\n    "lr": 5e-5, "x": [1]\n}\n',
+        '{\n    "bf16": true,\n    "lr": 5e-5, "x": [1]\n}\n',
+    ),
+    ("a.json", "{}", '{"bf16": true}'),
     ("a.yaml", "x: 1\nbf16: false  # why\n", "x: 1\nbf16: true  # why\n"),
     ("a.yaml", "bf16: 'no # yet' # why\n", "bf16: true # why\n"),
     ("a.yaml", "bf16: a#b\r\nx: 1\r\n", "bf16: true\r\nx: 1\r\n"),

@@ -109,6 +109,8 @@ def diagnose(
     if from_trace is not None:
         if pid is not None or module is not None or command:
             raise click.UsageError("--from-trace FILE runs nothing: there is no script beside it")
+        if settings.trace is not None:
+            raise click.UsageError("--from-trace FILE runs nothing: there is no --trace to write")
         diagnosis, folder, unsaved = session.from_trace(from_trace, settings)
         sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
     if pid is not None:

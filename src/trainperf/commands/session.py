@@ -139,7 +139,7 @@ def check_script(path: Path, called: str = "diagnose", command: tuple[str, ...] 
         hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
         if re.fullmatch(r"python[\d.]*", path.name) and command[1:]:
             hint = f"the script alone: {ours} {shlex.join(command[1:])}"
-        elif path.name in LAUNCHERS or shutil.which(path.name):
+        elif command[:1] == (path.name,) and path.name in LAUNCHERS:
             hint = f"a launcher goes behind `--`: {ours} -- {words}"
         raise TrainperfError(f"{path.name}: there is no such file", hint=hint)
     if not path.is_file():
@@ -251,7 +251,7 @@ def from_trace(file: Path, settings: Settings) -> tuple[Diagnosis, Path, Trainpe
     """
     from trainperf.diagnose.traced import diagnose_trace
 
-    diagnosis = diagnose_trace(file)
+    diagnosis = diagnose_trace(file, settings.ignore)
     folder = new_folder(settings, file.name)
     try:
         store.save(diagnosis, folder / store.DIAGNOSIS_FILE)

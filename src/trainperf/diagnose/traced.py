@@ -13,8 +13,8 @@ from trainperf.model.words import share
 from trainperf.recording.chrome_trace import read
 
 
-def diagnose_trace(file: Path) -> Diagnosis:
-    """The diagnosis of a Chrome trace of `torch.profiler`.
+def diagnose_trace(file: Path, ignore: tuple[str, ...] = ()) -> Diagnosis:
+    """The diagnosis of a Chrome trace of `torch.profiler`, without the findings in `ignore`.
 
     Raises `TrainperfError` where the file is none, or marks too few steps.
     """
@@ -24,7 +24,7 @@ def diagnose_trace(file: Path) -> Diagnosis:
     run = Run(command=command, cwd=str(Path.cwd()), label=file.name)
     span_s = max(event.at + event.long for event in trace.events) / 1e6
     recording = Recording(run, Ending.FINISHED, 0, 0.0, span_s, {})
-    first = first_verdict(Request(run, file.parent, trials=False), recording, evidence)
+    first = first_verdict(Request(run, file.parent, ignore, trials=False), recording, evidence)
     verdict = first.verdict
     if verdict.healthy:  # no trace can show that
         busy, real = evidence.times.device_s, evidence.times.real

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.rewrite.diff import unified
-from trainperf.source.notebooks.notebook import json_like
+
+VALUE = r'(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)'
+"""A value of JSON that is neither a list nor an object."""
 
 PLAIN = r"""(?:"(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'|[^\s#{\[|>&*"'][^\r\n]*?)"""
 """A value of YAML on the line of its name, but lists, objects, blocks, anchors and aliases."""
@@ -71,15 +74,33 @@ def decoded(name: str, data: bytes) -> str:
 
 
 def _in_json(file: str, text: str, name: str, value: object) -> str:
+    before = _read(file, text)
+    said = line_of(".json", name, value)
+    found = re.findall(rf"{re.escape(json.dumps(name))}\s*:\s*{VALUE}", text)
+    if name in before:
+        if len(found) != 1:
+            raise CannotRewrite(
+                f"{file} names {name} in several places, or gives it no plain value"
+            )
+        after = text.replace(found[0], said)
+    else:
+        opening = re.match(r"\s*\{(\s*)", text)
+        assert opening is not None
+        gap = opening[1] if before else ""
+        after = f"{text[: opening.end()]}{said}{',' if before else ''}{gap}{text[opening.end() :]}"
+    if _read(file, after) != {**before, name: value}:
+        raise CannotRewrite(f"{name} cannot be set in {file} without a change of something else")
+    return after
+
+
+def _read(file: str, text: str) -> dict[str, Any]:
     try:
-        before = json.loads(text)
+        found = json.loads(text)
     except ValueError as error:
         raise CannotRewrite(f"{file} is no JSON: {error}") from error
-    if not isinstance(before, dict):
+    if not isinstance(found, dict):
         raise CannotRewrite(f"{file} holds no settings by name")
-    if isinstance(before.get(name), dict | list):
-        raise CannotRewrite(f"{file} gives {name} no plain value")
-    return json_like(text, before, {**before, name: value})
+    return found
 
 
 def _in_yaml(file: str, text: str, name: str, value: object) -> str:

@@ -137,20 +137,31 @@ def _removals(source: Source, places: Sequence[Place]) -> list[Edit]:
     return [Replace(span, "") for span in spans]
 
 
-def _decoration(source: Source, function: Function, text: str) -> list[Edit]:
-    """Put `@text` above a function and its decorators; nothing where it is decorated so already.
+_INNERMOST = ("staticmethod", "classmethod", "property", "setter", "getter", "deleter")
+"""Decorators that return no plain function: others go beneath them."""
 
-    Raises `CannotRewrite` if it is and other arguments are wanted.
+
+def _decoration(source: Source, function: Function, text: str) -> list[Edit]:
+    """Put `@text` above a function: outermost, but beneath `staticmethod` and its like.
+
+    Nothing where it is decorated so already, whatever its arguments. Raises
+    `CannotRewrite` if it is and other arguments are wanted.
     """
     if "\n" in text:
         raise CannotRewrite(f"not a decorator: {text!r}")
     wanted = ast.parse(text, mode="eval").body
-    for node in function.decorator_list:
+    index = 0
+    for position, node in enumerate(function.decorator_list):
         if _callee(node) == _callee(wanted):
             if isinstance(wanted, ast.Call) and ast.dump(node) != ast.dump(wanted):
                 raise CannotRewrite(f"{function.name} is decorated with {source.text_of(node)}")
             return []
-    place = source.line_start(source.start(function))
+        if _callee(node).rpartition(".")[2] in _INNERMOST:
+            index = position + 1
+    heads = [node.lineno for node in function.decorator_list] + [function.lineno]
+    place = source.line_start(source.offset(heads[index], 0))
+    if index and place < source.next_line(source.span(function.decorator_list[index - 1])[1]):
+        raise CannotRewrite(f"the decorators of {function.name} share a line")
     text = f"{source.indent(source.span(function)[0])}@{text}{source.newline}"
     return [Insert(place, text, Rank.DECORATOR, (place, place))]
 

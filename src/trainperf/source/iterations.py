@@ -184,9 +184,11 @@ class _Flow:
         if isinstance(node, ast.Try):
             return self._try(node, bound)
         if isinstance(node, ast.Match):  # whichever case it is, or none
+            bound = self._read(node.subject, bound)
             for case in node.cases:
-                self.run(case.body, bound | stored([case.pattern]))
-            return self._read(node.subject, bound)
+                inside = bound | stored([case.pattern])
+                self.run(case.body, self._read(case.guard, inside) if case.guard else inside)
+            return bound
         return self._simple(node, bound)
 
     def _try(self, node: ast.Try, bound: frozenset[str]) -> frozenset[str] | None:

@@ -186,6 +186,12 @@ class Queue:
         ratio = control_of(series.control.ratio, band)
         return baseline(series.slices, losses, band, ratio, starts)
 
+    def end_spare(self) -> None:
+        """End the leg that stands for a second round: its memory is needed, or no round comes."""
+        if self._spare is not None:
+            self._spare.leg.end()
+        self._spare = None
+
     def standing(self, run: Run) -> Leg | None:
         """The leg of a change of the input that pays, where it is one of this run; it goes on.
 
@@ -462,6 +468,7 @@ class Queue:
         contest.failure = failure
         short = isinstance(failure, OutOfMemory)
         if short:
+            self.end_spare()
             living = sum(leg.alive for leg in self._made)
             self._slots = min(self._slots, living) if living > 1 else self._slots
         if not contest.leg.ran_out:
@@ -511,7 +518,7 @@ class Queue:
         starting = sum(contest.leg.starting for contest in self._open)
         text = f"trying changes: {decided} of {total} decided"
         text += f", {starting} starting" if starting else ""
-        text += f"; so far {best}" if (best := self._best()) else ""
+        text += f"; fastest so far {best}" if (best := self._best()) else ""
         if self._base.starting or not any(contest.pairs for contest in self._entered):
             text = "warming up"
         self.bench.say(text, decided / total if total else None)
@@ -521,8 +528,9 @@ class Queue:
         found = [
             (ratio.speedup, contest.candidate.name)
             for contest in self._entered
-            if contest.candidate is not None and contest.decided
-            if (ratio := self._series_of(contest.holds).both(contest)) and ratio.low > 1
+            if contest.decided and contest.gains and not contest.failure
+            if contest.candidate is not None and not contest.candidate.apart
+            if (ratio := self._series_of(contest.holds).both(contest))
         ]
         return "{1} {0:.2f}×".format(*max(found)) if found else ""
 

@@ -115,6 +115,7 @@ def in_rounds(
     came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps, free)
     kept = came.stacked.fixes
     if not kept:
+        engine.end_spare()  # none goes on from it
         rest = replace(planned, chosen=tuple(others))
         if others:
             again = _round(engine, rest, clock, late, steps)

@@ -18,8 +18,8 @@ SLOWED = 1 / 3
 EXPLAINS = 1 / 3
 """A function is named if it was seen in at least so much of what is to be explained."""
 
-MOST_OF_A_STEP = 0.5
-"""A part of the model beyond this share of a step is what the step is bound by, not the rest."""
+TIMES_AS_MUCH = 5
+"""A part of the model that takes so many times what is outside is what the step is bound by."""
 
 MODEL = ("forward", "backward", "optimizer", "graph")
 OUTSIDE = ("transfer", "zero_grad", "log", "rest")
@@ -29,7 +29,7 @@ def outside(case: Case) -> Answer | None:
     """The step is bound by work of the host: copies, its own Python, waiting for the device.
 
     None where that takes less than a tenth of it, or less than it loses against a resident one,
-    or than a part of the model that is more than half of it; and where it was not taken apart.
+    or a fifth of what a part of the model takes; and where it was not taken apart.
     """
     evidence = case.evidence
     parts, real = _shares(evidence), evidence.times.real
@@ -40,7 +40,7 @@ def outside(case: Case) -> Answer | None:
     waiting = max(sum(sync.seconds for sync in syncs) / real, parts.get("sync", 0.0))
     lost = 1 - (evidence.known_utilization or 1.0)  # the work outside is in a resident one as well
     dearest_part = max((parts.get(name, 0.0) for name in MODEL), default=0.0)
-    if dearest_part > MOST_OF_A_STEP and max(own, waiting) < dearest_part:
+    if dearest_part > TIMES_AS_MUCH * max(own, waiting):
         return None
     if max(own, waiting) < max(OUTSIDE_SHARE, lost if lost > 1 - INPUT_BOUND_BELOW else 0.0):
         return None

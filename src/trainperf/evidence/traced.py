@@ -127,9 +127,9 @@ def _model(trace: ChromeTrace, steps: int) -> TorchModel:
     if not found:
         kernels = [event.label for event in trace.events if event.kind == "kernel"]
         if any(HALF.search(label) for label in kernels):
-            found = {"float16"}
-        elif any(SINGLE.search(label) for label in kernels):
-            found = {"float32"}
+            found.add("float16")
+        if any(SINGLE.search(label) for label in kernels):
+            found.add("float32")
     compiled = any(COMPILED.search(event.label) for event in trace.events)
     called = Counter(event.label for event in trace.events if event.kind == "cpu_op")
     layers = {layer: sum(called[one] for one in ops) // steps for layer, ops in LAYERS.items()}
@@ -140,9 +140,12 @@ PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::convolution", "aten::
 LAYERS = {"Conv2d": ("aten::convolution",), "Linear": ("aten::addmm", "aten::linear")}
 """Operators that stand for a layer of a class."""
 NAMES = {"float": "float32", "c10::Half": "float16", "c10::BFloat16": "bfloat16"}
-HALF = re.compile(r"(?:^|_)h(?:884|1688|16816|gemm|cudnn)|_f16|bf16", re.IGNORECASE)
+HALF = re.compile(
+    r"(?:^|_)h(?:884|1688|16816|gemm|cudnn)|_f16|fp16|bf16|nvjet_[ht]|s(?:884|1688|16816)gemm_b?f",
+    re.IGNORECASE,
+)
 SINGLE = re.compile(r"(?:^|_)s(?:gemm|cudnn)|winograd.*fp32|simt_s", re.IGNORECASE)
-"""Begin the names of kernels of cuBLAS and cuDNN that multiply in 16 bits, and in float32."""
+"""Stand in the names of kernels of cuBLAS and cuDNN that multiply in 16 bits, and in float32."""
 COMPILED = re.compile(r"^triton_|CompiledFunction|Torch-Compiled Region")
 
 
@@ -150,7 +153,9 @@ def _steps(trace: ChromeTrace) -> list[Span]:
     """From when until when the host was at each step: by the profiler's marks, or by updates."""
     marks = [(event.at, event.at + event.long) for event in trace.named(STEP)]
     if not marks:
-        ends = [event.at + event.long for event in trace.named(UPDATE)]
+        updates = trace.named(UPDATE)
+        turn = len(dict.fromkeys(event.label for event in updates)) or 1  # of several optimizers
+        ends = [event.at + event.long for event in updates[turn - 1 :: turn]]
         marks = list(itertools.pairwise(ends))
     if len(marks) < FEWEST:
         raise TrainperfError(
@@ -167,7 +172,7 @@ def _work(trace: ChromeTrace) -> list[TraceEvent]:
 def _real(trace: ChromeTrace, steps: list[Span], work: list[TraceEvent]) -> list[float]:
     """Seconds of each step, as `StepTimes` reads them of marks that are queued with the work."""
     started = {e.number: e.at for e in trace.events if e.kind in ("cuda_runtime", "cuda_driver")}
-    ends = sorted((started.get(e.number, -1.0), e.at + e.long) for e in work)
+    ends = sorted((started.get(e.number, e.at), e.at + e.long) for e in work)
     passed, index, latest = list[float](), 0, 0.0
     for mark in (steps[0][0], *(end for _, end in steps)):
         while index < len(ends) and ends[index][0] < mark:

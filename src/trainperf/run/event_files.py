@@ -118,8 +118,9 @@ class EventFiles:
         """
         for events in self.events.values():
             ended = any(event["e"] == "exit" for event in events)
+            kept = {event["name"] for event in events if event["e"] == "kept"}
             for event in events:
-                if event["e"] == "made" and (all_made or not ended):
+                if event["e"] == "made" and (all_made or not ended) and event["name"] not in kept:
                     _remove(event["name"])
 
 

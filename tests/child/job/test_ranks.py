@@ -95,7 +95,14 @@ def test_a_rank_that_waits_for_a_dead_leader_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(ranks, "SAY_S", 0.02)
     world = World(1, 2, FileBoard(str(tmp_path)))
     with pytest.raises(RuntimeError, match="rank 0 did not say"):
-        world.word_of_first("loop-1-fit-warm", lambda: 1)
+        world.word_of_first("loop-1-fit", "warm", lambda: 1)
+    monkeypatch.setattr(ranks, "SAY_S", 60.0)
+    leader = RankPlan(
+        time.monotonic, within(1.0), None, PHASES, World(0, 2, FileBoard(str(tmp_path))), "fit"
+    )
+    leader.leave()
+    with pytest.raises(RuntimeError, match="rank 0 did not say"):
+        world.word_of_first("loop-1-fit", "warm", lambda: 1)
 
 
 def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
@@ -103,8 +110,8 @@ def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
     block = {"b": 0, "s": 1.0, "settle": 1}
     blocks = [{"p": RESIDENT, "n": 4, **block}, {"p": REAL, "n": 2, **block}]
     plan = RankPlan(time.monotonic, within(1.0), None, PHASES, world, "fit")
-    leader.word_of_first("loop-1-fit-warm", lambda: FIRST + 1)
-    leader.word_of_first("loop-1-fit-schedule", lambda: {"blocks": blocks, "absent": []})
+    leader.word_of_first("loop-1-fit", "warm", lambda: FIRST + 1)
+    leader.word_of_first("loop-1-fit", "schedule", lambda: {"blocks": blocks, "absent": []})
     while not plan.arrived():
         plan.step_ended(0.01)
     assert plan.begun == FIRST + 1

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import inspect
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kit.child import FakeProcess
-from trainperf.child.process.patching import after, before, replace, undo
+from trainperf.child.process.patching import after, around, before, replace, undo
 
 
 def through(original: Any) -> Callable[..., Any]:
@@ -76,3 +79,52 @@ def test_what_is_called_beside_a_function_cannot_change_what_it_gives(hook: Any)
     assert seen[2:] == ["add"]
     undo(Adder, "add")
     assert Adder.add.__code__.co_filename == __file__
+
+
+def test_what_a_failed_call_was_given_is_free_as_soon_as_it_is_caught() -> None:
+    process = FakeProcess(lenient=True)
+
+    class Given:
+        pass
+
+    class Caller:
+        def call(self, given: Given) -> None:
+            raise ValueError("too large")
+
+    @around(process, Caller, "call")
+    def act(original: Any, *args: Any) -> Any:
+        return original(*args)
+
+    given = Given()
+    alive = weakref.ref(given)
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            Caller().call(given)
+        del given
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_that_a_hook_has_dealt_with_is_not_raised_for_a_later_fault() -> None:
+    process, asked = FakeProcess(lenient=True), []
+
+    class Caller:
+        def call(self) -> int:
+            asked.append(1)
+            if len(asked) == 1:
+                raise ValueError("the input is over")
+            return len(asked)
+
+    @around(process, Caller, "call")
+    def act(original: Any, *args: Any) -> Any:
+        with contextlib.suppress(ValueError):
+            original(*args)
+        original(*args)
+        raise RuntimeError("a fault of ours")
+
+    assert Caller().call() == 2
+    assert process.failures == ["hook call: RuntimeError('a fault of ours')"]
+    assert Caller().call() == 3  # the hook is called no more

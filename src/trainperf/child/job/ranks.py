@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 ASK_AGAIN_S = 0.002
 MEET_S = 20.0
 """A rank waits so long for the others where it does not matter to them that it waits."""
+HERE_S = 5.0
+"""By then rank 0 has begun the loop that another rank has made some steps of."""
 SAY_S = 120.0
 """So long rank 0 may be held up, as by an evaluation that it alone does."""
 
@@ -65,13 +67,18 @@ class World:
                 return tuple(rank for rank, came in enumerate(here) if not came)
             time.sleep(ASK_AGAIN_S)
 
-    def word_of_first(self, name: str, make: Callable[[], Any]) -> Any:
-        """What rank 0 makes and says under `name`; raises where it does not say it in time."""
+    def word_of_first(self, loop: str, name: str, make: Callable[[], Any]) -> Any:
+        """What rank 0 makes and says under `name` in a loop; raises where it does not in time.
+
+        Where it takes no part in the loop, or has left it, nobody waits for long.
+        """
         if self.rank == 0:
-            self._board.put(name, json.dumps(make()))
-        until = time.monotonic() + SAY_S
-        while (found := self._board.get(name)) is None:
-            if time.monotonic() > until:
+            self._board.put(f"{loop}-{name}", json.dumps(make()))
+        began = time.monotonic()
+        while (found := self._board.get(f"{loop}-{name}")) is None:
+            waited = time.monotonic() - began
+            absent = waited > HERE_S and self._said(f"{loop}-here", 0) is None
+            if absent or waited > SAY_S or self._said(f"{loop}-left", 0) is not None:
                 raise RuntimeError("rank 0 did not say how to go on")
             time.sleep(ASK_AGAIN_S)
         return json.loads(found)

@@ -165,9 +165,18 @@ class OnBatch:
     def __init__(self, model: Any, x: Any) -> None:
         self._model = model
         self._x = x
+        generators = [one for layer in model._flatten_layers() for one in layer._seed_generators]
+        self._states = [(one.state, one.state.numpy().copy()) for one in generators]
 
     def __call__(self) -> Any:
         return self._model.predict_on_batch(self._x)
+
+    def undo(self) -> bool:
+        """Put back the states of its random generators, if it drew from them."""
+        drawn = [(state, was) for state, was in self._states if (state.numpy() != was).any()]
+        for state, was in drawn:
+            state.assign(was)
+        return bool(drawn)
 
     def traces(self) -> int:
         """Those of the function that the model predicts with; without one there are none."""

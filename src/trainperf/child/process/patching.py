@@ -96,13 +96,14 @@ def around(guard: Guard, owner: Any, name: str, ours: bool = False) -> Callable[
                 try:
                     return act(call, *args, **kwargs)
                 except Exception as error:
-                    theirs, call.raised = call.raised, None
-                    if error is theirs or isinstance(error, StopIteration):
+                    if error is call.raised or isinstance(error, StopIteration):
                         raise
                     failed = True
                     guard.failed(f"hook {name}", error)
-                    if theirs is not None:
-                        raise theirs from None
+                    if call.raised is not None:
+                        raise call.raised from None
+                finally:
+                    call.raised = None  # it holds this frame, and all that the user's code gave
                 return call.result if call.made else original(*args, **kwargs)
 
             return _named(hook, name)
@@ -130,7 +131,7 @@ class _Call:
         except BaseException as error:
             self.raised = error
             raise
-        self.made = True
+        self.made, self.raised = True, None
         return self.result
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any, Protocol
 
 from .recorder import Recorder
@@ -97,6 +97,7 @@ class Process:
         """
         self.record.flush()
         self.before_finish()
+        self.temporary.kept()
         if self.settings.get("leg") is None:  # the interpreter's end is made of full collections
             began = self.clock()
             gc.collect()
@@ -253,21 +254,40 @@ class Temporary:
     def __init__(self, record: Recorder) -> None:
         self._record = record
         self._made = 0
+        self._elsewhere: list[str] = []
 
     def hook(self, tempfile: ModuleType, seconds: float) -> None:
+        own = getattr(tempfile.TemporaryDirectory.__init__, "__code__", None)
         for name in MAKERS:
-            setattr(tempfile, name, self._naming(getattr(tempfile, name), tempfile))
+            setattr(tempfile, name, self._naming(getattr(tempfile, name), tempfile, own))
 
-    def _naming(self, maker: Callable[..., Any], tempfile: Any) -> Callable[..., Any]:
+    def kept(self) -> None:
+        """Take back what a script has since told Python to keep: it is not removed at its exit."""
+        if self._elsewhere:
+            import weakref
+
+            registry = dict(getattr(weakref.finalize, "_registry", {}))
+            removed = {info.args[0] for info in registry.values() if info.args}
+            for name in self._elsewhere:
+                if name not in removed:
+                    self._record.write("kept", name=name)
+
+    def _naming(
+        self, maker: Callable[..., Any], tempfile: Any, own: CodeType | None
+    ) -> Callable[..., Any]:
         """The same maker; what a script puts elsewhere is its own, but a `TemporaryDirectory`."""
 
         @functools.wraps(maker)
         def made(*args: Any, **kwargs: Any) -> Any:
             result = maker(*args, **kwargs)
             name = os.fsdecode(result[1] if isinstance(result, tuple) else result)
-            goes = sys._getframe(1).f_code is tempfile.TemporaryDirectory.__init__.__code__
-            if self._made < MOST and (goes or os.path.dirname(name) == tempfile.gettempdir()):
+            caller = sys._getframe(1)
+            goes = caller.f_code is own and caller.f_locals.get("delete", True)
+            usual = os.path.dirname(name) == tempfile.gettempdir()
+            if self._made < MOST and (goes or usual):
                 self._made += 1
+                if not usual:
+                    self._elsewhere.append(name)
                 self._record.write("made", name=name)
                 self._record.flush()
             return result

@@ -51,7 +51,7 @@ class FileReads:
         self._folder = process.settings["folder"]
         self._parent = 0  # of a worker: who trains
         self._on = self._hooked = self._closed = False
-        self._window: tuple[float, int, int] | None = None
+        self._window: tuple[float, int, int, int] | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -208,8 +208,10 @@ class FileReads:
     # -------------------------------------------------------------------- at end
 
     def _summary(self, dataset: Any) -> dict[str, Any]:
-        now, (read, stored) = time.monotonic(), _counters()
-        since, read_before, stored_before = self._window or (self._began, read, stored)
+        now, (read, stored, own_now) = time.monotonic(), _counters()
+        window = self._window or (self._began, read, stored, own_now)
+        since, read_before, stored_before, own_before = window
+        own, own_read = _within(self._bins, since), own_now - own_before
         workers = self._workers()
         opens, paths = _within(self._bins, since), dict.fromkeys(self._paths)
         files = self._files
@@ -228,7 +230,8 @@ class FileReads:
             "at_least": (files >= MOST_PATHS and bool(workers)) or len(self._known) >= MOST_KNOWN,
             "paths": list(paths)[:MOST_PATHS],
             "workers": len(workers),
-            "read_bytes": max(0, read - read_before),
+            # What a loop with workers reads itself are the batches that they hand over.
+            "read_bytes": max(0, read - read_before - (own_read if workers and not own else 0)),
             "stored_bytes": max(0, stored - stored_before),
             "counted": read > 0 and self._window is not None,
             "named": named[:MOST_PATHS],
@@ -242,24 +245,28 @@ def _within(bins: dict[Any, int], since: float) -> int:
     return sum(many for bin_, many in bins.items() if (int(bin_) + 1) / BINS_PER_S > since)
 
 
-def _counters() -> tuple[int, int]:
+def _counters() -> tuple[int, int, int]:
     """Bytes read by system calls, and from storage, by this process and those that it started.
+
+    And by system calls of this process alone.
 
     The kernel adds those of a process that has ended to its parent's. Zeros where it does not tell.
     """
-    read = stored = 0
+    read = stored = own = 0
     todo = ["self"]
     while todo:
-        place = f"/proc/{todo.pop()}"
+        process = todo.pop()
+        place = f"/proc/{process}"
         with suppress(OSError, ValueError, IndexError):  # it has just ended
             with open(f"{place}/io", "rb") as file:
                 words = file.read().split()
             read += int(words[1])
+            own += int(words[1]) if process == "self" else 0
             stored += int(words[words.index(b"read_bytes:") + 1])
             for thread in os.listdir(f"{place}/task"):
                 with open(f"{place}/task/{thread}/children") as file:
                     todo += file.read().split()
-    return read, stored
+    return read, stored, own
 
 
 def _is_data(path: str, folder: str) -> bool:

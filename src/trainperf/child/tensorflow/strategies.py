@@ -34,9 +34,9 @@ class Sum(NamedTuple):
 class Exchange:
     """The exchange of gradients between the replicas of a strategy: `off()`, `on()`.
 
-    All gradients pass through two methods of a strategy, whichever optimizer applies them:
-    `_batch_reduce_to`, and `_reduce_to` for variables that aggregate what is assigned to them.
-    While the exchange is off, both give every replica its own value back; nothing else of the step
+    All gradients pass through three methods of a strategy, whichever optimizer applies them:
+    `_batch_reduce_to`, `_reduce_to` for variables that aggregate what is assigned to them, and
+    `_replica_ctx_all_reduce` under XLA. While the exchange is off, they give every replica its own value back; nothing else of the step
     changes. Sums that leave the replicas (a loss to report) stay in a job of one process; in a job
     of several they would make the ranks wait for one another in each step.
 
@@ -104,6 +104,18 @@ class Exchange:
             if back:
                 self._note([value], joint=False)
             return original(owner, op, value, to, options)
+
+        if "_replica_ctx_all_reduce" in vars(extended):
+
+            @around(self._process, extended, "_replica_ctx_all_reduce", ours=True)
+            def reduce_under_xla(
+                original: Any, owner: Any, op: Any, value: Any, options: Any = None
+            ) -> Any:
+                if self.is_off:
+                    return value
+                if not owner._use_merge_call():  # otherwise it comes to `_batch_reduce_to`
+                    self._note(value if isinstance(value, list) else [value], joint=True)
+                return original(owner, op, value, options)
 
     def _note(self, values: list[Any], joint: bool) -> None:
         """Remember what is summed; steps that run eagerly are remembered once."""

@@ -39,6 +39,9 @@ class StandIn(Protocol):
     def traces(self) -> int:
         """How often what it runs was traced until now."""
 
+    def undo(self) -> bool:
+        """Put back what it drew from the generators of the model; whether it drew anything."""
+
     def apart(self, result: Any, other: Any) -> float:
         """By how much two results differ, as a share of the largest number; 1.0 is no match."""
 
@@ -103,6 +106,9 @@ class InPlace:
         other = stand_in()
         taken = self._process.clock() - began
         traced = stand_in.traces() != traces
+        if stand_in.undo():
+            self._pairs[place] = MOST
+            return
         apart = stand_in.apart(result, other)
         if not traced:
             self._pairs[place] = self._pairs.get(place, 0) + 1

@@ -63,10 +63,10 @@ class RankPlan(Plan):
             if self.begun == 2:
                 self._second_at = self._clock()
             elif self.begun == FIRST:
-                self._ends = self._world.word_of_first(f"{self._loop}-warm", self._warm_until)
+                self._ends = self._world.word_of_first(self._loop, "warm", self._warm_until)
                 self._early = len(self._durations)
             elif self.begun == self._ends:
-                told = self._world.word_of_first(f"{self._loop}-schedule", self._schedule_of_all)
+                told = self._world.word_of_first(self._loop, "schedule", self._schedule_of_all)
                 self._blocks, self._world.absent = told["blocks"], tuple(told["absent"])
         return self.begun >= self._ends
 
@@ -114,6 +114,10 @@ class RankPlan(Plan):
         if self.block.phase == phase:
             self.block.phase = IDLE
 
+    def leave(self) -> None:
+        """Say that this rank goes on unmeasured: where it is rank 0, nobody waits for its word."""
+        self._world.say(f"{self._loop}-left", True)
+
     def step_estimate(self) -> float:
         """Seconds of a usual step: their mean, as steps between two averages are not alike."""
         timed = self._durations[self._early :]
@@ -122,8 +126,9 @@ class RankPlan(Plan):
     # ------------------------------------------------------------------ internal
 
     def _warm_until(self) -> int:
-        step_s = (self._clock() - self._second_at) / (FIRST - 2)
-        return FIRST + min(MOST_STEPS, max(2, math.ceil(WARM_UP_S / max(step_s, 1e-5))))
+        host_s = (self._clock() - self._second_at) / (FIRST - 2)  # its devices may be later
+        step_s = max(host_s, *self._durations[1:], 1e-5)
+        return FIRST + min(MOST_STEPS, max(2, math.ceil(WARM_UP_S / step_s)))
 
     def _schedule_of_all(self) -> dict[str, Any]:
         """All blocks, in steps; nothing but real steps where ranks take no part.

@@ -204,6 +204,8 @@ class Driver:
         except Exception as error:
             self.process.failed("timing the loop", error)
             self._broken = self._closed = True
+            if self.world is not None and self.process.settings.get("leg") is None:
+                self.plan.leave()
             self._collections.end()
             self._phases.end()
 

@@ -303,11 +303,11 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
     found: dict[str, Probe | Missing] = {}
     for event in observed.of("missing"):
         what = str(event["what"])
+        missing = Missing(str(event["reason"]), event.get("applies", True))
         if what.startswith("probe "):
-            reason, applies = str(event["reason"]), event.get("applies", True)
-            found[what.removeprefix("probe ")] = Missing(reason, applies)
+            found[what.removeprefix("probe ")] = missing
         elif what == "probes":
-            found["all changes"] = Missing(str(event["reason"]))
+            found["all changes"] = missing
     for event in observed.of("probe"):
         found[event["name"]] = probe(event)
     return found

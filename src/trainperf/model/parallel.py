@@ -149,7 +149,6 @@ class Strategy:
     models_outside: tuple[Site, ...] = ()  # models built outside of its scope
     distributed: bool | None = None  # whether the loop's dataset is a distributed one
     dataset_where: Site | None = None  # the user's call that made the loop's dataset
-    batch_where: Site | None = None  # the `batch(…)` call of it
 
 
 @dataclass(frozen=True)

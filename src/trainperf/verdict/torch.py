@@ -19,7 +19,8 @@ EXPLAINS = 1 / 3
 """A function is named if it was seen in at least so much of what is to be explained."""
 
 TIMES_AS_MUCH = 5
-"""A part of the model that takes so many times what is outside is what the step is bound by."""
+"""A part of the model that takes so many times what is outside is what the step is bound by. Not
+bounds: those of the model promise more than most changes keep."""
 
 MODEL = ("forward", "backward", "optimizer", "graph")
 OUTSIDE = ("transfer", "zero_grad", "log", "rest")
@@ -37,7 +38,7 @@ def outside(case: Case) -> Answer | None:
     if evidence.times.device_s is not None:  # what its devices hide costs no step
         own = min(own, max(0.0, 1 - evidence.times.device_s / real))
     syncs = () if evidence.torch_ is None else evidence.torch_.syncs
-    waiting = max(sum(sync.seconds for sync in syncs) / real, parts.get("sync", 0.0))
+    waiting = max(min(1.0, sum(sync.seconds for sync in syncs) / real), parts.get("sync", 0.0))
     lost = 1 - (evidence.known_utilization or 1.0)  # the work outside is in a resident one as well
     dearest_part = max((parts.get(name, 0.0) for name in MODEL), default=0.0)
     if dearest_part > TIMES_AS_MUCH * max(own, waiting):
@@ -74,10 +75,17 @@ def dearest(evidence: Evidence) -> str:
     return ", ".join(f"{called.get(name, name)} {percent(parts[name])}" for name in told)
 
 
-def model_bound(case: Case) -> Answer:
-    """The answer where the resident step was not timed, but its parts show the model."""
+def model_bound(case: Case) -> Answer | None:
+    """The answer where the resident step was not timed, but its parts show the model.
+
+    None where they show more of getting batches.
+    """
+    own = own_share(case.evidence)
+    if _shares(case.evidence).get("input", 0.0) > own:
+        return None
+    much = "nearly all" if own > 1 - OUTSIDE_SHARE else percent(own)
     text = (
-        f"Model-bound: each step takes {ms(case.evidence.times.real)}, nearly all of it the "
+        f"Model-bound: each step takes {ms(case.evidence.times.real)}, {much} of it the "
         f"model's own work ({dearest(case.evidence)})"
     )
     bound = None if case.first is None else case.first.bound

@@ -26,12 +26,16 @@ TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
 
+class NotOffered(Exception):  # noqa: N818 - names an outcome
+    """A probe that makes no sense for this model; why."""
+
+
 def record(driver: Any, model: Any, deadline: float) -> None:
     """Run the probes that make sense for a Keras model, those of real fixes first."""
     iterator = driver.replayed
     if iterator is None or not hasattr(model, "_make_function"):
         reason = "there is no batch to replay" if iterator is None else "not offered for Keras 2"
-        driver.record.write("missing", what="probes", reason=reason)
+        driver.record.write("missing", what="probes", reason=reason, applies=False)
         return
     base = _function(model)
     tracing = driver.loops.longest_trace
@@ -45,16 +49,18 @@ def _attempt(
     driver: Driver, name: str, deadline: float, takes: float, run: Callable[[float], None]
 ) -> None:
     """Run a probe if there is time for it, or record why it is missing."""
-    reason = ""
+    reason, applies = "", True
     if time.monotonic() + takes > deadline:
         reason = Budget.of(driver).lacking(takes, time.monotonic())
     else:
         try:
             run(deadline)
+        except NotOffered as error:
+            reason, applies = str(error), False
         except Exception as error:
             reason = in_words(error)
     if reason:
-        driver.record.write("missing", what=f"probe {name}", reason=reason)
+        driver.record.write("missing", what=f"probe {name}", reason=reason, applies=applies)
 
 
 def of_fit(model: Any, step_s: float) -> dict[str, Callable[..., None]]:
@@ -108,7 +114,7 @@ def _multi_step(driver: Any, model: Any, base: Any, iterator: Any, deadline: flo
 def _jit(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
     with _with(model, jit_compile=True) as function:
         if not model.jit_compile:
-            raise ValueError("the model has layers that do not support XLA")
+            raise NotOffered("the model has layers that do not support XLA")
         pair = (lambda: base(iterator), lambda: function(iterator))
         alternate(driver, "jit_compile", deadline, *pair)
 
@@ -118,7 +124,7 @@ def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: f
     import tensorflow as tf
 
     if isinstance(iterator, tf.distribute.DistributedIterator):
-        raise TypeError("not done under a distribution strategy")
+        raise NotOffered("not done under a distribution strategy")
     if not spare_memory.doubles():
         raise MemoryError("too little memory was left for twice the samples")
     batch = driver.batch
@@ -146,7 +152,7 @@ def probe_eager_step(driver: Driver, deadline: float) -> None:
     function = loops.tape.find_function()
     if function is None:
         reason = "the gradient tape does not stand in a function that is called once per step"
-        driver.record.write("missing", what="probe compiled", reason=reason)
+        driver.record.write("missing", what="probe compiled", reason=reason, applies=False)
         return
     import tensorflow as tf
 

@@ -36,9 +36,10 @@ class Exchange:
 
     All gradients pass through three methods of a strategy, whichever optimizer applies them:
     `_batch_reduce_to`, `_reduce_to` for variables that aggregate what is assigned to them, and
-    `_replica_ctx_all_reduce` under XLA. While the exchange is off, they give every replica its own value back; nothing else of the step
-    changes. Sums that leave the replicas (a loss to report) stay in a job of one process; in a job
-    of several they would make the ranks wait for one another in each step.
+    `_replica_ctx_all_reduce` under XLA. While the exchange is off, they give every replica its own
+    value back; nothing else of the step changes. Sums that leave the replicas (a loss to report)
+    stay in a job of one process; in a job of several they would make the ranks wait for one another
+    in each step.
 
     A compiled step has the exchange in its graph, and so have the functions it calls. So the key
     under which TensorFlow keeps a function's graphs gets one part more while the exchange is off:
@@ -360,8 +361,6 @@ def implementation(extended: Any) -> str:
 
 # How the loop's dataset is spread over workers and replicas, and where it was made.
 
-BATCH_CALLS = ("batch", "padded_batch", "ragged_batch")
-
 
 def spread(dataset: Any) -> dict[str, Any]:
     """A loop's dataset as the event `tf_strategy` has it; nothing if there is none."""
@@ -373,11 +372,10 @@ def spread(dataset: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"distributed": isinstance(dataset, kinds)}
     plain = undistributed(dataset)
     made = [
-        (node._trainperf_site, node._trainperf_call)
+        node._trainperf_site
         for node in ([] if plain is None else chain(plain))
         if getattr(node, "_trainperf_site", None) and node._trainperf_call not in ADAPTER_CALLS
     ]
     if made:
-        batched = [site for site, call in made if call in BATCH_CALLS]
-        found |= {"dataset_where": made[-1][0], "batch_where": batched[-1] if batched else None}
+        found["dataset_where"] = made[-1]
     return found

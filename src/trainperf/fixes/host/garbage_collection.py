@@ -65,7 +65,7 @@ class GarbageCollection(Fix):
             where=() if where is None else (where,),
             advice="Set aside what was loaded before the loop begins."
             + (BY_HAND if seen.full >= EACH else ""),
-            snippet="gc.collect()\ngc.freeze()  # right before the loop",
+            snippet="import gc\n\ngc.collect()\ngc.freeze()  # right before the loop",
             category="input" if waits_for_input(evidence) else None,
             slices=_slice(seen, evidence),
         )

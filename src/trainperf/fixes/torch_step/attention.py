@@ -314,7 +314,7 @@ class TorchAttentionUnfused(Fix):
             ),
             where=tuple(line.where for line in found),
             advice=" ".join(ADVICE[part] for part in why),
-            snippet="out = F.scaled_dot_product_attention(query, key, value)  # no mask or dropout",
+            snippet="out = torch.nn.functional.scaled_dot_product_attention(query, key, value)",
         )
 
 

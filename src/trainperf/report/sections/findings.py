@@ -149,8 +149,8 @@ def gives(finding: Finding, diagnosis: Diagnosis) -> str:
         told.append(f"{figure}{of_what(trial, diagnosis)}")
     if finding.bound is not None:
         told.append(f"predicted at most {units.bound(finding.bound)}")
-    why = f"; {trial.reason.strip().rstrip('.')}" if trial.reason else ""
-    return f"{trial.outcome}: {', '.join(told)}{why}"
+    said = filter(None, (", ".join(told), trial.reason.strip().rstrip(".")))
+    return ": ".join(filter(None, (str(trial.outcome), "; ".join(said))))
 
 
 def alone(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:

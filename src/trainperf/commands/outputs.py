@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from trainperf.report.level import Judgement
     from trainperf.settings import Settings
 
-DOCUMENTS = ("json", "markdown", "html", "sarif", "junit")
+DOCUMENTS = ("json", "markdown", "html", "sarif")
 """Formats of which each is a whole: two of them on one stream are neither."""
 
 FORMATS = ("terminal", *DOCUMENTS, "github")
 
-_JUDGED = ("markdown", "github", "sarif", "junit")
+_JUDGED = ("markdown", "github", "sarif")
 """Formats that tell what makes a check fail from what is only told."""
 
 SOURCES = (".py", ".ipynb")

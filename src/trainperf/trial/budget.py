@@ -190,16 +190,12 @@ def costs_of(
 
 @dataclass(frozen=True)
 class Bench:
-    """The means of trials: the unchanged leg's run, a folder, the costs.
-
-    It `spares` a leg with a change of the input that pays where a second round goes on from it.
-    """
+    """The means of trials: the unchanged leg's run, a folder, the costs."""
 
     run: Run
     folder: Path
     costs: Costs
     say: Say
-    spares: bool = False
 
     def guard(self) -> Guard:
         """A guard over the legs to come, and over what they compile."""

@@ -301,7 +301,6 @@ def _proven(
             evidence,
             findings,
             tried.trials,
-            tried.trying,
         ),
         findings=findings,
         trials=tried.trials,

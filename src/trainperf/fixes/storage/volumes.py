@@ -89,8 +89,9 @@ def _readers(evidence: Evidence) -> int:
 
 
 def _place(reads: Reads) -> str:
-    volume = reads.volume
-    return f"{volume.mount or 'an unknown mount'} ({volume.kind or volume.filesystem})"
+    volume, kind = reads.volume, reads.volume.kind or reads.volume.filesystem
+    kind = kind.upper() if kind in ("ebs", "efs", "nfs") else kind
+    return f"{volume.mount or 'an unknown mount'} ({kind})"
 
 
 def _many_opened(reads: Reads) -> bool:

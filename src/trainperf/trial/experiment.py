@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import time
@@ -16,6 +15,7 @@ from trainperf.model import (
     Evidence,
     Finding,
     Outcome,
+    Overhead,
     Patch,
     Stack,
     Trial,
@@ -62,6 +62,13 @@ class Tried:
     apart: tuple[tuple[Trial, Patch], ...] = ()
     passing: tuple[str, ...] = ()
     ended: bool = False
+
+    @property
+    def overhead(self) -> Overhead | None:
+        """What trainperf's hooks took of a step; None where it is not known."""
+        return (
+            Overhead(self.own_s / self.step_s) if self.own_s is not None and self.step_s else None
+        )
 
 
 def try_fixes(
@@ -160,7 +167,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         ),
         trials=tuple(sorted(_beside((*found.values(), *came.others), came.skipped), key=order)),
         control=baseline.control or engine.baseline().control,
-        stack=_stack(stacked, found, baseline, subject.evidence, once, passing),
+        stack=_stack(stacked, baseline, subject.evidence, once, passing),
         patch=written.patch,
         sources=written.contents,
         own_s=baseline.own_s,
@@ -226,7 +233,6 @@ def _repeated(
 
 def _stack(
     stacked: Stacked,
-    found: dict[str, Trial],
     baseline: Baseline,
     evidence: Evidence,
     once_s: float | None,
@@ -236,9 +242,6 @@ def _stack(
     if whole is None:
         return None
     before, after = baseline.step_s, baseline.step_s / whole.speedup
-    alone = [found[name].speedup for name in stacked.fixes if not found[name].on_top]
-    parts = [speedup for speedup in alone if speedup is not None]
-    several = len(parts) == len(stacked.fixes) > 1
     batch, steps = evidence.loop.batch_size, None if passing else evidence.loop.epoch_steps
     between = pause.seconds if pause is not None else None
     held = 0.0
@@ -252,7 +255,6 @@ def _stack(
     return Stack(
         fixes=stacked.fixes,
         **asdict(whole),
-        interaction=whole.speedup / math.prod(parts) if several else None,
         before_step_s=before,
         after_step_s=after,
         before_samples_per_s=batch / before if batch else None,

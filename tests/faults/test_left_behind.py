@@ -111,7 +111,7 @@ def test_the_next_run_ends_what_one_left_that_was_killed_with_its_guard(
     result = diagnose(tmp_path, "next.py")
 
     assert gone(mark)
-    assert "that an earlier run had left, which was killed" in result.stderr
+    assert "what an earlier run had left, which was killed" in result.stderr
     assert not list(tmp_path.glob("runs/*/view"))
     again = diagnose(tmp_path, "next.py")
     assert "earlier run" not in again.stderr
@@ -136,15 +136,14 @@ def test_runs_that_go_on_and_those_of_other_machines_are_left_alone(tmp_path: Pa
         for where in (folder, folder.parent):
             text = "" if settings is None else json.dumps(settings)
             (where / "run.json").write_text(text, encoding="utf-8")
-    swept = sweep(tmp_path)
-    assert swept.folders == (str(tmp_path / "over"),)
+    assert sweep(tmp_path) == [str(tmp_path / "over")]
     assert [name for name in runs if not (tmp_path / name / "leg-1").exists()] == ["over"]
     assert [path.name for path in (tmp_path / "over").iterdir()] == ["run.json"]
     assert all(len(list((tmp_path / name).iterdir())) == 4 for name in runs if name != "over")
 
 
 def test_there_need_be_no_folder_of_runs(tmp_path: Path) -> None:
-    assert sweep(tmp_path / "none").folders == ()
+    assert sweep(tmp_path / "none") == []
 
 
 COMPILES = """

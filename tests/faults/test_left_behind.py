@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,36 +13,20 @@ import psutil
 import pytest
 
 from kit.processes import (
-    HIDES,
     diagnose,
-    ended,
     gone,
-    kill_sleeping,
     observed,
     python,
     script,
-    sleeping,
     started,
     strays,
-    unique,
     wait_for,
 )
 from trainperf.run.processes import began, machine
-from trainperf.run.stopping import GUARD, LOOK_S
+from trainperf.run.stopping import GUARD
 from trainperf.run.sweeping import sweep
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-
-@pytest.mark.parametrize("then", ["", "time.sleep(1000)"], ids=["ends", "stalls"])
-def test_a_daemon_without_environment_ends_with_its_run(tmp_path: Path, then: str) -> None:
-    seconds = unique()
-    script(tmp_path, HIDES.format(seconds=seconds, then=then), "train.py")
-    diagnose(tmp_path, "--budget", "10s", "--stall", "3s", "train.py")
-    try:
-        assert not sleeping(seconds)
-    finally:
-        kill_sleeping(seconds)
 
 
 SLEEPS = """
@@ -74,21 +57,6 @@ def test_what_people_type_does_not_end_the_guard(tmp_path: Path, mark: str) -> N
                 one.kill()
     process.communicate()
     assert gone(mark)
-
-
-@pytest.mark.alone
-def test_the_guard_remembers_daemons_that_hide(tmp_path: Path, mark: str) -> None:
-    seconds = unique()
-    script(tmp_path, HIDES.format(seconds=seconds, then="time.sleep(1000)"), "train.py")
-    process = started(tmp_path, "train.py")
-    try:
-        wait_for(tmp_path, "ready")
-        time.sleep(3 * LOOK_S)  # until the guard has looked
-        process.kill()
-        process.communicate()
-        assert ended(seconds)
-    finally:
-        kill_sleeping(seconds)
 
 
 @pytest.mark.alone

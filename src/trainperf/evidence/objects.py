@@ -15,7 +15,7 @@ from trainperf.run.event_files import training
 LATE_S = 0.5
 """Sums are written some time after the request: those just behind the last block belong to it."""
 
-SUMMED = ("requests", "seconds", "gets", "bytes", "body_s", "sized", "sized_bytes")
+SUMMED = ("requests", "seconds", "gets", "bytes", "body_s", "sized_bytes")
 
 
 @dataclass
@@ -94,7 +94,7 @@ def _objects(
     name: str, sums: _Sums, seconds: float, concurrency: float | None, per_step: float | None
 ) -> Objects:
     numbers = sums.numbers
-    requests, gets, sized = (int(numbers[one]) for one in ("requests", "gets", "sized"))
+    requests, gets = int(numbers["requests"]), int(numbers["gets"])
     prefixes = [bucket["prefix"] for bucket in sums.last]
     common = os.path.commonprefix(prefixes)  # noqa: RUF071 - cut at "/" below
     endpoint = next((bucket["endpoint"] for bucket in sums.last if bucket["endpoint"]), "")
@@ -105,7 +105,7 @@ def _objects(
         requests=requests,
         request_s=numbers["seconds"] / requests if requests else None,
         bytes=int(numbers["bytes"]),
-        mean_object_bytes=numbers["sized_bytes"] / sized if sized else None,
+        mean_object_bytes=numbers["sized_bytes"] / gets if gets else None,
         errors=tuple(sorted((+sums.errors).items())),
         body_s=numbers["body_s"] / gets if gets else None,
         seconds=seconds if seconds > 0 else None,

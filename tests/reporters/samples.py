@@ -161,7 +161,6 @@ ON_A_GPU = over(
             others_s=TRACE.others_s + 0.050 - TRACE.operators_s,
             gap_s=0.005,
             unqueued_s=0.004,
-            tensor_core_s=0.030,
             fusable_s=0.020,
         ),
         memory={"allocated_peak": 4 * GIB, "reserved_peak": 5 * GIB, "total": 24 * GIB},

@@ -97,7 +97,7 @@ def trial(diagnosis: Diagnosis, outcome: Outcome) -> Trial:
 
 # ------------------------------------------------------------------------- without trials
 
-INPUT_BOUND = replace(first("slow_images"), practices=first("loop_legacy_fit").practices)
+INPUT_BOUND = replace(first("slow_images"), practices=first("validation_as_long").practices)
 CWD = INPUT_BOUND.cwd
 CACHE, PARALLEL_MAP = INPUT_BOUND.findings
 DECODE = PARALLEL_MAP.where[0]

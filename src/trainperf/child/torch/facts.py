@@ -125,7 +125,6 @@ def _framework(driver: Any) -> None:
         name="torch",
         version=str(torch.__version__),
         keras=str(keras.__version__) if on_torch else None,
-        legacy=False,
         cuda=torch.version.cuda is not None,
         gpus=seen,
         logical=sum(gpu["used"] for gpu in seen) or 1,

@@ -44,7 +44,7 @@ fork of a worker process."""
 class KerasPydatasetWorkers(Fix):
     """Load the batches of a `PyDataset` in several workers.
 
-    Why slow: A `PyDataset` (`Sequence` in Keras 2) makes its batches in one background thread
+    Why slow: A `PyDataset` makes its batches in one background thread
     unless told otherwise. Python runs one thread at a time, so it also takes turns with the
     training loop.
     Changes: `workers` is set to the cores there are, and `use_multiprocessing` to True: each
@@ -66,8 +66,6 @@ class KerasPydatasetWorkers(Fix):
         loop, width = evidence.loop, cores(evidence)
         alone = loop.pydataset_arguments.get("workers", "not seen") in (None, 0, 1)
         if loop.input_kind != "PyDataset" or not alone or width < 2:
-            return None
-        if evidence.framework.legacy_keras:  # its `fit` takes them, and has its own defaults
             return None
         drawn = loop.pydataset_random is True
         settings = _settings(evidence, width, drawn)
@@ -122,7 +120,7 @@ def _settings(evidence: Evidence, width: int, drawn: bool) -> dict[str, object]:
 class KerasPydatasetItems(Fix):
     """Make what is the same of an item of a `PyDataset` in every epoch once, and keep it.
 
-    Why slow: `__getitem__` of a `PyDataset` (`Sequence` in Keras 2) opens, decodes and resizes the
+    Why slow: `__getitem__` of a `PyDataset` opens, decodes and resizes the
     items of a batch again in every epoch, although only what it draws for them differs.
     Changes: Statements and calls that give the same for the same item (a path, an index) are moved
     into a function that keeps what it returned, in memory, by the item, and hands out copies. What

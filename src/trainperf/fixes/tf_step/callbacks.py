@@ -48,7 +48,7 @@ EPOCH = '"epoch"'
 Place = tuple[Site, dict[str, Any]]
 
 POSITIONS = {"save_freq": 6, "update_freq": 5, "profile_batch": 6}
-"""Where these stand among the positional arguments, in Keras 2 and 3 alike."""
+"""Where these stand among the positional arguments."""
 
 
 class KerasCallbackPerBatch(Fix):

@@ -213,8 +213,8 @@ class Trace:
     products, convolutions, attention and look-ups; kernels only on a GPU, where they do little
     but read and write memory. `kernels` is how many kernels ran on a GPU; on a CPU, how many
     operators called no other. Only on a GPU: `gap_s`, how long nothing ran between the first
-    kernel of a pass and its last, and `unqueued_s`, how long of that the host had queued nothing,
-    at least; None where not known.
+    kernel of a pass and its last, `unqueued_s`, how long of that the host had queued nothing, at
+    least; None where not known.
     `device_s` is how long each GPU that was used ran something, `together_s` how long several
     did at once.
     """

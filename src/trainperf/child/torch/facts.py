@@ -180,9 +180,6 @@ def flags(driver: Any) -> dict[str, Any]:
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
         "omp_num_threads": lambda: int(threads) if threads.isdigit() else None,
-        "alloc_conf": lambda: (
-            os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
-        ),
         "bf16_cpu": lambda: bool(  # multiplies bfloat16 by itself
             torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         ),

@@ -247,7 +247,7 @@ class Torch:
 
     `flags` holds what is set for the whole process, by name: `matmul_precision`,
     `cudnn_benchmark`, `deterministic`, `anomaly`, `profiler`, `launch_blocking`,
-    `threads`, `omp_num_threads`, `alloc_conf`, `bf16_cpu` (the CPU
+    `threads`, `omp_num_threads`, `bf16_cpu` (the CPU
     multiplies bfloat16 itself), `cpp_compiler` (there is one), `float64_batch`, `denormal` (the
     shares in weights, gradients and optimizers' state). `memory` is
     what CUDA's allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and

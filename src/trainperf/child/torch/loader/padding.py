@@ -170,7 +170,8 @@ def masks_padding(calls: list[ModelCall]) -> bool | None:
     if not calls or memory.processes() > 1:
         return None
     weights = lambda call: sum(weight.numel() for weight in call.module.parameters())  # noqa: E731
-    module, *arguments = max(calls, key=weights)[:3]
+    largest = max(calls, key=weights)
+    module, arguments = largest.module, (largest.args, largest.kwargs)
     held = torch_batches.leaves(arguments)
     found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
     if found is None:
@@ -191,8 +192,8 @@ def masks_padding(calls: list[ModelCall]) -> bool | None:
         whole, short = (
             [cut(leaf.float()) for leaf in torch_batches.leaves(module(*args, **kwargs))]
             for args, kwargs in (
-                changed(tuple(arguments), some),
-                changed(tuple(arguments), lambda leaf: cut(some(leaf))),
+                changed(arguments, some),
+                changed(arguments, lambda leaf: cut(some(leaf))),
             )
         )
     return [leaf.shape for leaf in whole] == [leaf.shape for leaf in short] != [] and all(

@@ -62,7 +62,8 @@ def record(driver: Driver, deadline: float) -> None:
     `torch_loader`.
     """
     loader = driver.dataset()
-    driver.loader_facts = facts = {}  # type: ignore[attr-defined]
+    facts: dict[str, Any] = {}
+    driver.loader_facts = facts  # type: ignore[attr-defined]
     if loader is None:
         reason = "the loop takes its batches from no DataLoader"
         driver.record.write("missing", what="stages", reason=reason)

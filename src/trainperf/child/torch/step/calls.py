@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...process import frames, turns
 from ...process.frames import Place, site
 from ...timing.device import HostClock, Mark
-
-if TYPE_CHECKING:
-    from .hooks import Settings
+from ..batches import apart, leaves, mapped
+from ..built.places import ModelCall, OptimizerCalls
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""
@@ -73,6 +73,8 @@ class Sum:
     reads: int = 0
 
 
+MODELS = 4
+"""Calls are kept of so many models: they hold on to a batch each."""
 Known = list[tuple[Call, bool, float]]
 """Calls of a step, each with whether it counted in an earlier one, and its seconds so far."""
 
@@ -192,6 +194,93 @@ class Ledger:
             self._spans.append((self.open[-1], self._at, now))
         self._at = now
         return now
+
+
+class Settings:
+    """The arguments of the calls of a step, and the settings that they are made under.
+
+    `autocast` has the type of numbers of each place that calls a model whose output is derived:
+    not of a teacher, nor of an evaluation.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self.region: Any = None
+        self.retains = False
+        self.closure = False
+        self.scales = False
+        self.autocast: dict[Place | None, str] = {}
+        self._models: dict[int, tuple[Any, Place | None, Any, set[Any]]] = {}
+        self._optimizers: dict[int, dict[str, Any]] = {}
+        self._trains: set[int] = set()
+
+    def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module or an optimizer, the first of `args`, is called."""
+        call.of = id(args[0])
+
+    def forward(
+        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
+    ) -> None:
+        """An outermost module, the first of `args`, was called."""
+        module, *arguments = args
+        region, self.region = self.region, None
+        first = next(iter(module.parameters()), None)
+        if first is None or not self._torch.is_grad_enabled():
+            return
+        if module.training:
+            self._trains.add(id(module))
+        elif id(module) in self._trains:
+            return  # an evaluation that keeps its graph
+        dtype: Any = ""
+        if self._torch.is_autocast_enabled(first.device.type):
+            dtype = self._torch.get_autocast_dtype(first.device.type)
+        elif getattr(region, "_enabled", False):
+            dtype = region.fast_dtype
+        if any(leaf.requires_grad for leaf in leaves(output)):
+            self.autocast[call.place] = str(dtype).rpartition(".")[2]
+        shapes = self._models[id(module)][3] if id(module) in self._models else set()
+        if id(module) in self._models or len(self._models) < MODELS:
+            given = mapped((tuple(arguments), keywords), apart)  # none keeps another's graph
+            shapes.add(tuple(tuple(one.shape) for one in leaves(given)))
+            self._models[id(module)] = weakref.ref(module), call.place, given, shapes
+
+    def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
+
+    def steps(self, call: Call, args: Any, kwargs: Any) -> None:
+        """An optimizer's step begins; `args` has the optimizer first."""
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        self.closure |= callable(closure)
+        if call.place is not None:
+            self._optimizers.setdefault(call.of, {})["step"] = call.place
+
+    def zero_grad(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An optimizer's `zero_grad` is called."""
+        self.calls(call, args, kwargs)
+        seen = self._optimizers.setdefault(call.of, {})
+        seen["set_to_none"] = bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", 1))
+        seen["zero_grad"] = call.place or seen.get("zero_grad")
+
+    def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A gradient scaler is used; a disabled one does nothing."""
+        self.scales |= bool(args[0].is_enabled())
+
+    def hand_over(self, loops: Any) -> None:
+        """Leave what the probes and the facts need, by ids of models and optimizers.
+
+        The loop is about to be ended: its models may be held on to from here.
+        """
+        for key, (reference, place, (args, kwargs), shapes) in self._models.items():
+            if (module := reference()) is not None:
+                settings = self.autocast.get(place, ""), self.retains
+                call = ModelCall(module, args, kwargs, site(place), len(shapes), *settings)
+                loops.models.calls[key] = call
+        for key, calls in self._optimizers.items():
+            known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
+            known.step, known.zero_grad = site(calls.get("step")), site(calls.get("zero_grad"))
+            known.set_to_none = calls.get("set_to_none")
 
 
 # What was seen of the steps that were taken apart, as events.

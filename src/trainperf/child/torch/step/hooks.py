@@ -6,26 +6,20 @@ import inspect
 import os
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from ...process import frames
-from ...process.frames import Place, site
+from ...process.frames import Place
 from ...process.process import OWN_PACKAGE as OWN
 from ...process.process import Guard
-from ..batches import apart, leaves, mapped
-from ..built.places import ModelCall, OptimizerCalls
 from ..graphs import capturing
-from .calls import LOG, SCALER, TEXT, Call, Ledger
+from .calls import LOG, SCALER, TEXT, Call, Ledger, Settings
 
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
 After = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
-
-MODELS = 4
-"""Calls are kept of so many models: they hold on to a batch each."""
 
 
 class Hooks:
@@ -245,93 +239,6 @@ def _place(frame: FrameType | None) -> Place | None:
     if frame is None or not frames.is_users(frame.f_code.co_filename):
         return None
     return Place(frame.f_code, frame.f_lasti, frame.f_lineno)
-
-
-class Settings:
-    """The arguments of the calls of a step, and the settings that they are made under.
-
-    `autocast` has the type of numbers of each place that calls a model whose output is derived:
-    not of a teacher, nor of an evaluation.
-    """
-
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self.region: Any = None
-        self.retains = False
-        self.closure = False
-        self.scales = False
-        self.autocast: dict[Place | None, str] = {}
-        self._models: dict[int, tuple[Any, Place | None, Any, set[Any]]] = {}
-        self._optimizers: dict[int, dict[str, Any]] = {}
-        self._trains: set[int] = set()
-
-    def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module or an optimizer, the first of `args`, is called."""
-        call.of = id(args[0])
-
-    def forward(
-        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
-    ) -> None:
-        """An outermost module, the first of `args`, was called."""
-        module, *arguments = args
-        region, self.region = self.region, None
-        first = next(iter(module.parameters()), None)
-        if first is None or not self._torch.is_grad_enabled():
-            return
-        if module.training:
-            self._trains.add(id(module))
-        elif id(module) in self._trains:
-            return  # an evaluation that keeps its graph
-        dtype: Any = ""
-        if self._torch.is_autocast_enabled(first.device.type):
-            dtype = self._torch.get_autocast_dtype(first.device.type)
-        elif getattr(region, "_enabled", False):
-            dtype = region.fast_dtype
-        if any(leaf.requires_grad for leaf in leaves(output)):
-            self.autocast[call.place] = str(dtype).rpartition(".")[2]
-        shapes = self._models[id(module)][3] if id(module) in self._models else set()
-        if id(module) in self._models or len(self._models) < MODELS:
-            given = mapped((tuple(arguments), keywords), apart)  # none keeps another's graph
-            shapes.add(tuple(tuple(one.shape) for one in leaves(given)))
-            self._models[id(module)] = weakref.ref(module), call.place, given, shapes
-
-    def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
-
-    def steps(self, call: Call, args: Any, kwargs: Any) -> None:
-        """An optimizer's step begins; `args` has the optimizer first."""
-        closure = args[1] if len(args) > 1 else kwargs.get("closure")
-        self.closure |= callable(closure)
-        if call.place is not None:
-            self._optimizers.setdefault(call.of, {})["step"] = call.place
-
-    def zero_grad(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An optimizer's `zero_grad` is called."""
-        self.calls(call, args, kwargs)
-        seen = self._optimizers.setdefault(call.of, {})
-        seen["set_to_none"] = bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", 1))
-        seen["zero_grad"] = call.place or seen.get("zero_grad")
-
-    def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A gradient scaler is used; a disabled one does nothing."""
-        self.scales |= bool(args[0].is_enabled())
-
-    def hand_over(self, loops: Any) -> None:
-        """Leave what the probes and the facts need, by ids of models and optimizers.
-
-        The loop is about to be ended: its models may be held on to from here.
-        """
-        for key, (reference, place, (args, kwargs), shapes) in self._models.items():
-            if (module := reference()) is not None:
-                settings = self.autocast.get(place, ""), self.retains
-                call = ModelCall(module, args, kwargs, site(place), len(shapes), *settings)
-                loops.models.calls[key] = call
-        for key, calls in self._optimizers.items():
-            known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
-            known.step, known.zero_grad = site(calls.get("step")), site(calls.get("zero_grad"))
-            known.set_to_none = calls.get("set_to_none")
 
 
 # The calls by which libraries show a training or put it on record.

@@ -52,12 +52,7 @@ KERAS = {
     "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
     "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",
     "keras.src.trainers.trainer": "calls.remember_compile:Trainer",
-    "tf_keras.src.callbacks": "legacy.watch_callbacks",
-    "tf_keras.src.engine.data_adapter": "legacy.watch_data",
-    "tf_keras.src.engine.training": "legacy.watch_model",
-    "tf_keras.src.layers.rnn.base_rnn": "calls.remember_built:RNN",
-    "tf_keras.src.optimizers.legacy.optimizer_v2": "calls.watch_apply:OptimizerV2",
-    "tf_keras.src.optimizers.optimizer": "calls.watch_apply:Optimizer",
+    "tf_keras.src.engine.training": "calls.watch_legacy:Model",
 }
 TORCH = {
     "accelerate.accelerator": "trainers.watch",
@@ -71,7 +66,7 @@ TORCH = {
     "torch._dynamo.utils": "compiling.watch_metrics",
     "torch.amp.grad_scaler": "hooks.watch_scalers",
     "torch.cuda": "hooks.watch_devices",
-    "torch.cuda.graphs": "hooks.watch_graphs",
+    "torch.cuda.graphs": "graphs.watch",
     "torch.distributed.checkpoint.state_dict_saver": "exchange.exchange.watch_saves",
     "torch.distributed.distributed_c10d": "exchange.exchange.watch_sums",
     "torch.nn.modules.module": "hooks.watch_modules",

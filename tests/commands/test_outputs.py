@@ -209,7 +209,7 @@ LOOP: Event = {"e": "loop", "t": 10.0, "kind": "iterator"}
 )
 def test_without_a_traced_step_there_is_a_reason_and_no_file(events, reason, tmp_path):
     file = tmp_path / "t.json"
-    assert outputs.write_trace(recording(*events), file) == TraceFile(str(file), reason=reason)
+    assert session.write_trace(recording(*events), file) == TraceFile(str(file), reason=reason)
     assert not file.exists()
 
 
@@ -218,7 +218,7 @@ def test_what_the_tracer_left_is_moved_to_where_it_was_asked_for(name, tmp_path)
     left, file = tmp_path / "trace-1.json", tmp_path / name
     left.write_text("{}")
     traced = {"e": "traced_steps", "steps": 3, "file": str(left), "note": "it was late"}
-    trace = outputs.write_trace(recording(LOOP, traced), file)
+    trace = session.write_trace(recording(LOOP, traced), file)
     assert not left.exists()
     if "gone" in name:
         assert trace.reason == f"{file} cannot be written: No such file or directory"

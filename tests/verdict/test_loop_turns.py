@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from trainperf.verdict.turns import beside_the_steps
 
 from fixes.case_text import evidence_of
 from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, Verdict
 from trainperf.model.outside import Spent
 from trainperf.verdict import ranked, verdict, verdict_after
-from trainperf.verdict.turns import beside_the_steps
 
 HEALTHY = "healthy | times.real = 0.12; probes.jit_compile = 1.0"
 IN_PLACE = evidence_of("predict_between_fits")

@@ -17,8 +17,7 @@ from trainperf.model import (
 )
 from trainperf.verdict import torch
 from trainperf.verdict.answer import Answer, Case
-from trainperf.verdict.culprit import input_culprit
-from trainperf.verdict.sync import hidden_share
+from trainperf.verdict.steps import hidden_share
 
 QUIET = 0.10
 """Noise of a step up to which it may be called healthy: larger gains than that would show."""
@@ -29,9 +28,6 @@ HIDDEN = 0.25
 BESIDE = 0.15
 """Share of a step beside the model above which a loop is not called healthy: no rule knows what
 else could be computed there."""
-
-SEEN = 0.10
-"""Share of its samples from which a loop that gets batches is probably bound by that."""
 
 UNEXPLAINED = 0.05
 """Share of a step that must be said to be lost to what is not known."""
@@ -58,13 +54,6 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
         return not_examined(evidence)
     if evidence.times.noise > QUIET + 1e-9:
         return probably(Case(evidence))
-    hidden = hidden_share(evidence)
-    if hidden > HIDDEN:
-        text = (
-            "Held up by the exchange of gradients: it may take anything up to "
-            f"{percent(hidden)} of a step"
-        )
-        return probable(Answer("none", text), evidence)
     came = tried(trials)
     if left := tuple(_left_out(evidence, trials)):
         names, reasons = _named(name for name, _ in left), _named(why for _, why in left)
@@ -74,7 +63,7 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
     if beside := _beside_model(evidence):
         return Answer("none", f"No cause that trainperf knows: {beside}", tried=came)
     text = f"Healthy: {share}"
-    if hidden:
+    if hidden := hidden_share(evidence):
         text += f" (the exchange of gradients is up to {percent(hidden)})"
     if not came:
         text += ", and nothing that trainperf knows would make it faster than the noise of "
@@ -94,7 +83,9 @@ def own_share(evidence: Evidence) -> str | None:
 def tried(trials: Sequence[Trial]) -> str:
     """The outcome of trials where nothing was kept: "; 2 changes were tried …"; "" without any."""
     apart = {trial.fix for trial in trials if trial.outcome is Outcome.CHANGES}
-    names = [name for name in dict.fromkeys(_made(trials)) if name not in apart]
+    untold = (Outcome.NOT_TRIED, Outcome.FAILED)
+    made = (trial.fix for trial in trials if trial.outcome not in untold)
+    names = [name for name in dict.fromkeys(made) if name not in apart]
     if not names:
         return ""
     open_ = {trial.fix for trial in trials if trial.undecided}.intersection(names)
@@ -106,14 +97,13 @@ def tried(trials: Sequence[Trial]) -> str:
     return f"; {len(names)} changes were tried on the script ({_named(names)}), {became}{noise}"
 
 
-def _made(trials: Sequence[Trial]) -> Iterator[str]:
-    """The fixes that were tried, and whose script trained."""
-    without = (Outcome.NOT_TRIED, Outcome.FAILED)
-    return (trial.fix for trial in trials if trial.outcome not in without)
-
-
 def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
-    """Probes that apply and were not made, and trials for which time was short, with the reason."""
+    """What applies and was not measured, and trials for which time was short, with the reason."""
+    if (hidden := hidden_share(evidence)) > HIDDEN:
+        yield "the exchange of gradients", f"up to {percent(hidden)} of a step: noise hides it"
+    if evidence.around is not None and isinstance(evidence.outside_, Missing):
+        between = f"what stands between the calls of `fit`, {at(evidence.around)}"
+        yield between, evidence.outside_.reason
     made = tuple(trial.fix for trial in trials if trial.outcome is not Outcome.NOT_TRIED)
     for name, probe in evidence.probes.items():
         by_trial = any(fix.endswith(TRIES.get(name, name)) for fix in made)
@@ -167,9 +157,8 @@ def not_examined(evidence: Evidence) -> Answer:
 def probably(case: Case) -> Answer:
     """The answer where times do not settle: a suspect by what no clock disturbs, or none."""
     evidence, first = case.evidence, case.first
-    for judge in (_getting_batches, torch.outside):
-        if (found := judge(case)) is not None:
-            return probable(found, evidence)
+    if (found := torch.outside(case)) is not None:
+        return probable(found, evidence)
     if first is not None and first.category in ("input", "storage"):
         most = "" if first.bound is None else f", at most {times(first.bound)}"
         text = f"Input-bound{most}: {first.title}"
@@ -177,9 +166,7 @@ def probably(case: Case) -> Answer:
     shown = _model(evidence)
     if shown is None:
         return not_examined(evidence)
-    bound = None if first is None else first.bound
-    gain = "" if bound is None else f", and it could run up to {times(bound)} as fast"
-    return probable(Answer("model", f"Model-bound: {shown}", gain), evidence)
+    return probable(Answer("model", f"Model-bound: {shown}", case.gain), evidence)
 
 
 def _varying(evidence: Evidence) -> str:
@@ -200,22 +187,6 @@ def _remedy(evidence: Evidence) -> str:
     if isinstance(evidence.times.resident_, Missing) and evidence.loop.kind in ("call", "update"):
         return "a loop over a dataset or a `DataLoader` can be examined"
     return "a longer --budget would examine it"
-
-
-def _getting_batches(case: Case) -> Answer | None:
-    """The loop's thread was often seen at getting its next batch."""
-    seen = case.evidence.seen
-    if seen is None or seen.samples < LEAST_SAMPLES or case.evidence.loop.kind != "iterator":
-        return None
-    if seen.input_low < SEEN:
-        return None
-    most = 1 / max(0.05, 1 - seen.input_high)
-    text = (
-        f"Input-bound, at most {times(most)}: the loop's thread was getting its next "
-        f"batch in {percent(seen.input)} of {seen.samples} samples, waiting for "
-        f"{input_culprit(case.evidence)}"
-    )
-    return Answer("input", text)
 
 
 def _model(evidence: Evidence) -> str | None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from recordings import recording
 from reporters.samples import DECODE, HOSTILE, INPUT_BOUND, PARALLEL_MAP
-from trainperf.commands import outputs
+from trainperf.commands import outputs, session
 from trainperf.commands._shared import check_outputs
 from trainperf.commands.outputs import DOCUMENTS, FORMATS, Output, check, parse
 from trainperf.errors import TrainperfError

@@ -141,7 +141,7 @@ def test_waiting_for_the_device_names_its_call() -> None:
         '"seconds": 0.0015}, {"what": "item", "where": "train.py:41", "calls": 2.0, '
         '"seconds": 0.03}]'
     )
-    assert answer.bottleneck == "sync"
+    assert answer.bottleneck == "host"
     assert answer.text == (
         "Host-bound by synchronisation: 21 % of each step waits for the device, mostly in "
         "`.item()`, train.py:41, 2 times in each step."

@@ -39,7 +39,7 @@ class Case(NamedTuple):
         first = self.first
         if first is None or first.bound is None or concern(first) in ("outside", "epoch end"):
             return ""
-        return f", and could run up to {times(first.bound)} as fast"
+        return f", and it could run up to {times(first.bound)} as fast"
 
 
 @dataclass(frozen=True)

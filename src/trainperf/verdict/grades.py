@@ -17,6 +17,7 @@ from trainperf.model import (
 )
 from trainperf.verdict import torch
 from trainperf.verdict.answer import Answer, Case
+from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.steps import hidden_share
 
 QUIET = 0.10
@@ -28,6 +29,9 @@ HIDDEN = 0.25
 BESIDE = 0.15
 """Share of a step beside the model above which a loop is not called healthy: no rule knows what
 else could be computed there."""
+
+SEEN = 0.10
+"""Share of its samples from which a loop that gets batches is probably bound by that."""
 
 UNEXPLAINED = 0.05
 """Share of a step that must be said to be lost to what is not known."""
@@ -49,11 +53,21 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
 
     `trials` are those that were made on the script.
     """
+    if evidence.around is not None and isinstance(evidence.outside_, Missing):
+        text = (
+            "Nothing to repair was found in the steps of `fit`; what stands between its calls, in "
+            f"the loop at {at(evidence.around)}, was not examined: {evidence.outside_.reason}"
+        )
+        return Answer("none", text, grade="not examined")
     share = own_share(evidence)
     if share is None:
         return not_examined(evidence)
     if evidence.times.noise > QUIET + 1e-9:
         return probably(Case(evidence))
+    if (hidden := hidden_share(evidence)) > HIDDEN:
+        most = f"it may take anything up to {percent(hidden)} of a step"
+        text = f"Held up by the exchange of gradients: {most}"
+        return probable(Answer("none", text), evidence)
     came = tried(trials)
     if left := tuple(_left_out(evidence, trials)):
         names, reasons = _named(name for name, _ in left), _named(why for _, why in left)
@@ -63,7 +77,7 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
     if beside := _beside_model(evidence):
         return Answer("none", f"No cause that trainperf knows: {beside}", tried=came)
     text = f"Healthy: {share}"
-    if hidden := hidden_share(evidence):
+    if hidden:
         text += f" (the exchange of gradients is up to {percent(hidden)})"
     if not came:
         text += ", and nothing that trainperf knows would make it faster than the noise of "
@@ -99,11 +113,6 @@ def tried(trials: Sequence[Trial]) -> str:
 
 def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
     """What applies and was not measured, and trials for which time was short, with the reason."""
-    if (hidden := hidden_share(evidence)) > HIDDEN:
-        yield "the exchange of gradients", f"up to {percent(hidden)} of a step: noise hides it"
-    if evidence.around is not None and isinstance(evidence.outside_, Missing):
-        between = f"what stands between the calls of `fit`, {at(evidence.around)}"
-        yield between, evidence.outside_.reason
     made = tuple(trial.fix for trial in trials if trial.outcome is not Outcome.NOT_TRIED)
     for name, probe in evidence.probes.items():
         by_trial = any(fix.endswith(TRIES.get(name, name)) for fix in made)
@@ -157,7 +166,7 @@ def not_examined(evidence: Evidence) -> Answer:
 def probably(case: Case) -> Answer:
     """The answer where times do not settle: a suspect by what no clock disturbs, or none."""
     evidence, first = case.evidence, case.first
-    if (found := torch.outside(case)) is not None:
+    if (found := _getting_batches(case) or torch.outside(case)) is not None:
         return probable(found, evidence)
     if first is not None and first.category in ("input", "storage"):
         most = "" if first.bound is None else f", at most {times(first.bound)}"
@@ -187,6 +196,22 @@ def _remedy(evidence: Evidence) -> str:
     if isinstance(evidence.times.resident_, Missing) and evidence.loop.kind in ("call", "update"):
         return "a loop over a dataset or a `DataLoader` can be examined"
     return "a longer --budget would examine it"
+
+
+def _getting_batches(case: Case) -> Answer | None:
+    """The loop's thread was often seen at getting its next batch."""
+    seen = case.evidence.seen
+    if seen is None or seen.samples < LEAST_SAMPLES or case.evidence.loop.kind != "iterator":
+        return None
+    if seen.input_low < SEEN:
+        return None
+    most = times(1 / max(0.05, 1 - seen.input_high))
+    text = (
+        f"Input-bound, at most {most}: the loop's thread was getting its next batch in "
+        f"{percent(seen.input)} of {seen.samples} samples, waiting for "
+        f"{input_culprit(case.evidence)}"
+    )
+    return Answer("input", text)
 
 
 def _model(evidence: Evidence) -> str | None:

@@ -1,0 +1,89 @@
+"""How fast the model's own products are, beside one large product on the same device."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .passes import NotOffered, Probing
+
+SIDE = {"cuda": 8192, "cpu": 1024}
+"""Rows and columns of the large product: beyond them its rate does not rise any more."""
+HEAVY = re.compile(r"rnn|lstm|gru|att(e)?n|linear|gemm|matmul|mm\b|convolution|conv\dd|fft")
+"""Names of operators that multiply; an uncounted one makes the count too small."""
+
+ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+"""PyTorch has formulas for the kernels of GPUs only."""
+
+
+def bare_product(probing: Probing) -> None:
+    """The pass against one large matrix product in its type, with the operations of each.
+
+    A multiplication with its addition counts as two, as in `torch.utils.flop_counter`.
+    """
+    import torch
+
+    found = probing.training_pass()
+    size = SIDE.get(found.device)
+    if size is None:
+        raise NotOffered("how large a product must be there is not known")
+    flops = _operations(found)
+    types = {weight.dtype for weight in found.parameters if weight.is_floating_point()}
+    dtype = getattr(torch, found.autocast) if found.autocast else types.pop()
+    if types and not found.autocast:
+        raise NotOffered("the parameters are of several types")
+    on = {"dtype": dtype, "device": found.parameters[0].device}
+    left, right = torch.rand(size, size, **on), torch.rand(size, size, **on)
+
+    def product() -> None:
+        with torch.no_grad():
+            left @ right
+
+    probing.compare(
+        "bare_product",
+        found,
+        product,
+        found.once,
+        flops=flops,
+        product_flops=2 * size**3,
+        dtype=str(dtype).removeprefix("torch."),
+        of="forward and backward",
+        model=type(found.module).__name__,
+    )
+
+
+def _operations(found: Any) -> int:
+    """Multiplications and additions of a pass; raises `NotOffered` where some are not counted."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+    counted, uncounted = 0, set()
+    on_cpu = {
+        ATTENTION: lambda q, k, v, *_, **__: sdpa_flop_count(q.shape, k.shape, v.shape),
+        f"{ATTENTION}_backward": lambda out, q, k, v, *_, **__: sdpa_backward_flop_count(
+            out.shape, q.shape, k.shape, v.shape
+        ),
+    }
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            nonlocal counted
+            kwargs = kwargs or {}
+            out = func(*args, **kwargs)
+            name = func._overloadpacket.__name__
+            count = flop_registry.get(func._overloadpacket) or on_cpu.get(name)
+            if count is not None:
+                counted += count(*args, **kwargs, out_val=out)
+            elif HEAVY.search(name):
+                uncounted.add(name)
+            return out
+
+    with Counting():
+        found()
+    if uncounted:
+        raise NotOffered(f"the operations of {', '.join(sorted(uncounted))} are not counted")
+    if not counted:
+        raise NotOffered("the model multiplies no matrices")
+    return counted

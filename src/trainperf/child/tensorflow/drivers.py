@@ -133,7 +133,7 @@ class ArgumentDriver(InputDriver):
         if self._at is not None:
             self._step_ended(self._at, self.device.mark())
             self._at = None
-        self._take_from(iterator)  # Keras 3 also hands it to the loop; tf_keras does not
+        self._take_from(iterator)  # which Keras is handed as well
         self.epoch_reopened()
 
     def recent_batches(self) -> list[Any]:

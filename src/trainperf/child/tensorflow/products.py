@@ -15,15 +15,15 @@ HEAVY = re.compile(r"MatMul|Conv|Einsum|While|Call|RNN|LSTM|GRU|FFT|^If$")
 """Kinds of operations that multiply, or hold such: one that is not counted spoils the count."""
 
 
-def bare_product(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
-    """A step against one large matrix product in the model's type, with the operations of each."""
+def bare_product(driver: Any, model: Any, step: Callable[[], Any], deadline: float) -> None:
+    """A `step` against one large product in the model's type, with the operations of each."""
     import tensorflow as tf
 
     flops = _operations(model, driver.batch)
     device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     size, dtype = SIDE[device], tf.as_dtype(model.compute_dtype)
     factor = tf.cast(tf.random.uniform((size, size)), dtype)
-    pair = (lambda: base(iterator), lambda: tf.linalg.matmul(factor, factor))
+    pair = (step, lambda: tf.linalg.matmul(factor, factor))
     detail = {"flops": flops, "product_flops": 2 * size**3, "dtype": dtype.name, "of": "each step"}
     alternate(driver, "bare_product", deadline, *pair, **detail, model=type(model).__name__)
 
@@ -41,7 +41,7 @@ def _operations(model: Any, batch: Any) -> int:
         with tf.GradientTape() as tape:
             outputs = tf.nest.flatten(model(inputs, training=True))
             total = tf.add_n([tf.reduce_sum(tf.cast(output, tf.float32)) for output in outputs])
-        return tape.gradient(total, model.trainable_variables)
+        return total, tape.gradient(total, model.trainable_variables)
 
     spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), inputs)
     graph = tf.function(passes).get_concrete_function(spec).graph

@@ -54,33 +54,31 @@ def bare_product(probing: Probing) -> None:
 
 def _operations(found: Any) -> int:
     """Multiplications and additions of a pass; raises `NotOffered` where some are not counted."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+    import torch.utils._python_dispatch as dispatch
+    import torch.utils.flop_counter as flop_counter
 
-    counted, uncounted = 0, set()
+    known: Any = flop_counter
     on_cpu = {
-        ATTENTION: lambda q, k, v, *_, **__: sdpa_flop_count(q.shape, k.shape, v.shape),
-        f"{ATTENTION}_backward": lambda out, q, k, v, *_, **__: sdpa_backward_flop_count(
+        ATTENTION: lambda q, k, v, *_, **__: known.sdpa_flop_count(q.shape, k.shape, v.shape),
+        f"{ATTENTION}_backward": lambda out, q, k, v, *_, **__: known.sdpa_backward_flop_count(
             out.shape, q.shape, k.shape, v.shape
         ),
     }
+    counted, uncounted = 0, set()
 
-    class Counting(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            nonlocal counted
-            kwargs = kwargs or {}
-            out = func(*args, **kwargs)
-            name = func._overloadpacket.__name__
-            count = flop_registry.get(func._overloadpacket) or on_cpu.get(name)
-            if count is not None:
-                counted += count(*args, **kwargs, out_val=out)
-            elif HEAVY.search(name):
-                uncounted.add(name)
-            return out
+    def called(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        nonlocal counted
+        out = func(*args, **(kwargs or {}))
+        name = func._overloadpacket.__name__
+        count = known.flop_registry.get(func._overloadpacket) or on_cpu.get(name)
+        if count is not None:
+            counted += count(*args, **(kwargs or {}), out_val=out)
+        elif HEAVY.search(name):
+            uncounted.add(name)
+        return out
 
-    with Counting():
+    counting: Any = type("Counting", (dispatch.TorchDispatchMode,), {"__torch_dispatch__": called})
+    with counting():
         found()
     if uncounted:
         raise NotOffered(f"the operations of {', '.join(sorted(uncounted))} are not counted")

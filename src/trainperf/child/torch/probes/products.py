@@ -58,7 +58,7 @@ def _operations(found: Any) -> int:
     import torch.utils.flop_counter as flop_counter
 
     known: Any = flop_counter
-    on_cpu = {
+    on_cpu: dict[str, Any] = {
         ATTENTION: lambda q, k, v, *_, **__: known.sdpa_flop_count(q.shape, k.shape, v.shape),
         f"{ATTENTION}_backward": lambda out, q, k, v, *_, **__: known.sdpa_backward_flop_count(
             out.shape, q.shape, k.shape, v.shape
@@ -70,7 +70,7 @@ def _operations(found: Any) -> int:
         nonlocal counted
         out = func(*args, **(kwargs or {}))
         name = func._overloadpacket.__name__
-        count = known.flop_registry.get(func._overloadpacket) or on_cpu.get(name)
+        count: Any = known.flop_registry.get(func._overloadpacket) or on_cpu.get(name)
         if count is not None:
             counted += count(*args, **(kwargs or {}), out_val=out)
         elif HEAVY.search(name):

@@ -15,8 +15,12 @@ from trainperf.report.sections.speed import speed
 @pytest.mark.parametrize(
     ("base_s", "healthy", "said"),
     [
-        (2.0, True, "1 GFLOP/s in each step, 25 % of what one large float32 product reaches here"),
-        (0.8, False, "2.5 GFLOP/s in each step, 62 % of what one large float32 product"),
+        (
+            2.0,
+            True,
+            "1.00 GFLOP/s in each step, 25 % of what one large float32 product reaches here",
+        ),
+        (0.8, False, "2.50 GFLOP/s in each step, 62 % of what one large float32 product"),
         (0.8, True, "product reaches here: the device does what it can"),
     ],
 )

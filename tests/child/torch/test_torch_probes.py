@@ -33,6 +33,7 @@ def short(monkeypatch):
     monkeypatch.setattr(alternating, "PROBE_S", 0.02)
     monkeypatch.setattr(alternating, "BLOCKS", 2)
     monkeypatch.setattr(passes, "SLOWER", 1000)
+    monkeypatch.setattr(products, "SIDE", {"cpu": 64, "cuda": 64})
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -248,13 +249,10 @@ def test_the_pass_is_timed_without_anomaly_detection_and_the_mode_put_back():
     ("model", "shape", "flops"),
     [
         (mlp(), (16, 4), 2 * 16 * (2 * 4 * 8 + 3 * 8 * 2)),  # no gradient of the input
-        (torch.nn.Conv2d(3, 4, 3), (2, 3, 10, 10), 2 * 2 * (2 * 2 * 64 * 4 * 27)),
+        (torch.nn.Conv2d(3, 4, 3), (2, 3, 10, 10), 2 * 2 * (2 * 64 * 4 * 27)),
     ],
 )
-def test_the_rate_of_a_model_is_told_beside_that_of_one_large_product(
-    model, shape, flops, monkeypatch
-):
-    monkeypatch.setattr(products, "SIDE", {"cpu": 64})
+def test_the_rate_of_a_model_is_told_beside_that_of_one_large_product(model, shape, flops):
     event = probed(model, torch.randn(shape))["bare_product"]
     assert (event["detail"]["flops"], event["detail"]["product_flops"]) == (flops, 2 * 64**3)
     assert event["detail"]["dtype"] == "float32"

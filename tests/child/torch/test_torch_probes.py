@@ -10,7 +10,7 @@ from kit.child import FakeProcess, Record
 from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.probing import alternating
 from trainperf.child.torch.built.places import ModelCall, Models
-from trainperf.child.torch.probes import passes, probes, products
+from trainperf.child.torch.probes import passes, probes
 
 
 class Images(torch.nn.Module):
@@ -33,7 +33,7 @@ def short(monkeypatch):
     monkeypatch.setattr(alternating, "PROBE_S", 0.02)
     monkeypatch.setattr(alternating, "BLOCKS", 2)
     monkeypatch.setattr(passes, "SLOWER", 1000)
-    monkeypatch.setattr(products, "SIDE", {"cpu": 64, "cuda": 64})
+    monkeypatch.setattr(alternating, "SIDES", (64,))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
-from ..timing.probing.alternating import alternate
+from ..timing.probing.alternating import alternate, large_product
 
-SIDE = {"GPU": 8192, "CPU": 1024}
-"""Rows and columns of the large product: beyond them its rate does not rise any more."""
 HEAVY = re.compile(r"MatMul|Conv|Einsum|While|Call|RNN|LSTM|GRU|FFT|^If$")
 """Kinds of operations that multiply, or hold such: one that is not counted spoils the count."""
 
@@ -20,12 +19,21 @@ def bare_product(driver: Any, model: Any, step: Callable[[], Any], deadline: flo
     import tensorflow as tf
 
     flops = _operations(model, driver.batch)
-    device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-    size, dtype = SIDE[device], tf.as_dtype(model.compute_dtype)
-    factor = tf.cast(tf.random.uniform((size, size)), dtype)
-    pair = (step, lambda: tf.linalg.matmul(factor, factor))
-    detail = {"flops": flops, "product_flops": 2 * size**3, "dtype": dtype.name, "of": "each step"}
-    alternate(driver, "bare_product", deadline, *pair, **detail, model=type(model).__name__)
+    dtype = tf.as_dtype(model.compute_dtype)
+
+    def product_of(side: int) -> Callable[[], Any]:
+        factor = tf.cast(tf.random.uniform((side, side)), dtype)
+        return lambda: tf.linalg.matmul(factor, factor)
+
+    def timed(call: Callable[[], Any]) -> float:
+        began = time.monotonic()
+        call()
+        driver.sync()
+        return time.monotonic() - began
+
+    product, side = large_product(product_of, timed)
+    detail = {"flops": flops, "product_flops": 2 * side**3, "dtype": dtype.name, "of": "each step"}
+    alternate(driver, "bare_product", deadline, step, product, **detail, model=type(model).__name__)
 
 
 def _operations(model: Any, batch: Any) -> int:

@@ -14,6 +14,9 @@ Well tuned trainings of large language models reach 46 to 52 % of the peak rate 
 accelerators (PaLM, https://arxiv.org/abs/2204.02311, table 3), and large products 80 to 90 %.
 """
 
+SAME = 0.95
+"""Share from which the rates are the same, as far as the noise of a probe lets on."""
+
 
 def speed(diagnosis: Diagnosis, page: Page) -> None:
     """Print the rate of the model's products, and its share of that of one large product."""
@@ -23,10 +26,9 @@ def speed(diagnosis: Diagnosis, page: Page) -> None:
     flops, of_product = probe.detail["flops"], probe.detail["product_flops"]
     reached = flops / probe.base_s
     share = reached / (of_product / probe.candidate_s)
-    text = (
-        f"{_rate(reached)} in {probe.detail['of']}, {units.share(share)} of what one large "
-        f"{probe.detail['dtype']} product reaches here"
-    )
+    of = f"one large {probe.detail['dtype']} product reaches here"
+    compared = f"{units.share(share)} of what" if share < SAME else "what"
+    text = f"{_rate(reached)} in {probe.detail['of']}, {compared} {of}"
     if share >= ALL_IT_CAN and diagnosis.verdict.healthy:
         text += ": the device does what it can"
     page.fact("Speed", text, LABEL)

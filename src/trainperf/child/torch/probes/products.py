@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+from ...timing.probing.alternating import large_product
 from .passes import NotOffered, Probing
 
-SIDE = {"cuda": 8192, "cpu": 1024}
-"""Rows and columns of the large product: beyond them its rate does not rise any more."""
 HEAVY = re.compile(r"rnn|lstm|gru|att(e)?n|linear|gemm|matmul|mm\b|convolution|conv\dd|fft")
 """Names of operators that multiply; an uncounted one makes the count too small."""
 
@@ -24,28 +24,25 @@ def bare_product(probing: Probing) -> None:
     import torch
 
     found = probing.training_pass()
-    size = SIDE.get(found.device)
-    if size is None:
-        raise NotOffered("how large a product must be there is not known")
     flops = _operations(found)
     types = {weight.dtype for weight in found.parameters if weight.is_floating_point()}
     dtype = getattr(torch, found.autocast) if found.autocast else types.pop()
     if types and not found.autocast:
         raise NotOffered("the parameters are of several types")
-    on = {"dtype": dtype, "device": found.parameters[0].device}
-    left, right = torch.rand(size, size, **on), torch.rand(size, size, **on)
+    device = found.parameters[0].device
 
-    def product() -> None:
-        with torch.no_grad():
-            left @ right
+    def product_of(side: int) -> Callable[[], Any]:
+        factor = torch.rand(side, side, dtype=dtype, device=device)
+        return lambda: factor @ factor
 
+    product, side = large_product(product_of, probing.timed)
     probing.compare(
         "bare_product",
         found,
         product,
         found.once,
         flops=flops,
-        product_flops=2 * size**3,
+        product_flops=2 * side**3,
         dtype=str(dtype).removeprefix("torch."),
         of="forward and backward",
         model=type(found.module).__name__,

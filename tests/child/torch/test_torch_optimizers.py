@@ -24,16 +24,11 @@ def weights(count=2, **options):
     return [torch.nn.Parameter(torch.ones(3, **options)) for _ in range(count)]
 
 
-class Own(torch.optim.AdamW):
-    pass
-
-
 @pytest.mark.parametrize(
     "optimizer",
     [
         torch.optim.RMSprop(weights()),
         torch.optim.LBFGS(weights()),
-        Own(weights()),
         torch.optim.Adam(weights(device="meta")),
         torch.optim.Adam(weights(dtype=torch.complex64)),
     ],

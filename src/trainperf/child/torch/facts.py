@@ -172,7 +172,7 @@ def flags(driver: Any) -> dict[str, Any]:
     def recent(flag: str) -> bool:
         """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
         _, at = loops.flag_sites.get(flag, (None, 0))
-        return at > 0 and loops.updates - at <= _RECENT
+        return bool(at > 0 and loops.updates - at <= _RECENT)
 
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     reads: dict[str, Callable[[], Any]] = {

@@ -346,7 +346,6 @@ def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
 
 
 def _is_builtin(cls: type) -> bool:
-    """Whether a class is one of `torch.optim` itself, no subclass of it."""
     return f"{cls.__module__}.".startswith("torch.optim.")
 
 

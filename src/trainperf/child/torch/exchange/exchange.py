@@ -138,7 +138,6 @@ def _memory(tensor: Any) -> int:
 
 
 def _gradients(optimizers: list[Any]) -> set[int]:
-    """The addresses of the gradients of all that these optimizers update."""
     weights = (weight for one in optimizers for weight in models.parameters_of(one))
     return {_memory(weight.grad) for weight in weights if weight.grad is not None} - {0}
 

@@ -73,7 +73,7 @@ class Looks:
 
 
 class _Operand(NamedTuple):
-    tensor: weakref.ref[Any]
+    tensor: Any  # a weak reference to it
     version: int
     size: int
     steps: set[int]
@@ -139,7 +139,7 @@ class Observer:
             self._multiplied.add(tensor.data_ptr())
             if not tensor.is_floating_point() or tensor.layout != self._torch.strided:
                 continue
-            root = tensor._base if tensor._is_view() else tensor
+            root: Any = tensor._base if tensor._is_view() else tensor
             key = (id(root), tensor.data_ptr(), tuple(tensor.shape))
             known = looks.operands.get(key)
             if known is not None and known.tensor() is root and known.version == root._version:
@@ -181,7 +181,7 @@ class Observer:
         if not weight.requires_grad or indices.numel() > MOST_INDICES:
             return
         sparse = bool(args[place] if len(args) > place else kwargs.get("sparse"))
-        new = _Rows(*weight.shape[:2], weight.data_ptr(), sparse, [])
+        new = _Rows(weight.shape[0], weight.shape[1], weight.data_ptr(), sparse, [])
         rows = looks.rows.setdefault(id(weight), new)
         if len(rows.used) < MOST_CALLS:
             rows.used.append(self._torch.unique(indices.detach()))
@@ -246,8 +246,9 @@ class Observer:
         """The zeros of the largest operand that is the same in all steps, of two at least."""
         for known in sorted(looks.operands.values(), key=lambda one: -one.size):
             tensor: Any = known.tensor()
-            unchanged = tensor is not None and tensor._version == known.version
-            if unchanged and steps > 1 and known.steps >= set(range(steps)):
+            if tensor is None or tensor._version != known.version:
+                continue
+            if steps > 1 and known.steps >= set(range(steps)):
                 share = self._share_of_zeros(tensor.detach())
                 return {"share": share, "shape": list(tensor.shape)}
         return None

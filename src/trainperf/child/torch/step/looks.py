@@ -277,8 +277,9 @@ class Observer:
                 raise Unknown
             flat = tensor.detach().reshape(-1)
             sample = repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
-        reference, version, value = self._known.get(id(tensor), (None, 0, 0))
-        if reference is None or reference() is not tensor or version != tensor._version:
+        reference, version, value = self._known.get(id(tensor), (lambda: None, 0, 0))
+        before: Any = reference()
+        if before is not tensor or version != tensor._version:
             self._new += 1
             value = self._new
             self._put(tensor, value)

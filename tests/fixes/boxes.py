@@ -68,7 +68,7 @@ def cores(count: int, **fields: Any) -> Machine:
     return box(visible_cores=count, affinity_cores=count, cores=float(count), **fields)
 
 
-def instance(name: str = "g5.xlarge", hosts: int = 1, prices: Any = (), **fields: Any) -> Machine:
+def instance(name: str = "g5.xlarge", hosts: int = 1, **fields: Any) -> Machine:
     """An instance of AWS of which a job may use all there is."""
     kind = instance_type(name)
     count, memory = (kind.vcpus, kind.memory) if kind else (4, 16 * GIB)
@@ -81,13 +81,12 @@ def instance(name: str = "g5.xlarge", hosts: int = 1, prices: Any = (), **fields
         "memory_limit": memory,
         "memory_available": memory // 2,
         "gpus": tuple(Gpu(index, "A10G") for index in range(kind.gpus if kind else 1)),
-        "instance": Instance(service, name, kind, "eu-west-1", prices=prices, hosts=hosts),
+        "instance": Instance(service, name, kind, "eu-west-1", hosts=hosts),
     }
     return box(**(own | fields))
 
 
 G5_XLARGE = instance("g5.xlarge")
-PRICED = instance("g5.xlarge", prices=(("g5.2xlarge", 1.2), ("g5.4xlarge", 1.6), ("g5.xlarge", 1)))
 G5_12XLARGE = instance("g5.12xlarge")
 G5_16XLARGE = instance("g5.16xlarge")
 ML_G5_XLARGE = instance("ml.g5.xlarge")

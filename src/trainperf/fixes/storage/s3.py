@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import MB, ms
 from trainperf.model import Equivalence, Evidence, Objects, StorageWait
 from trainperf.model.words import decimal_size as size
@@ -50,11 +50,15 @@ class S3RequestLatency(Fix):
         real, requests = evidence.times.real, objects.requests_per_step or 0.0
         if seconds < MATTERS * real:
             return None
+        here = evidence.machine.instance.region if evidence.machine.instance else None
+        far = ""
+        if objects.region and here and objects.region != here and not objects.endpoint:
+            far = f" They come from {objects.region} to {here}: copy them there once."
         address, width = f"s3://{objects.bucket}/{objects.prefix}", objects.concurrency or 1.0
         return Cause(
             title=f"Objects of {size(mean)} are read from S3 one by one",
             text=f"{address}: {requests:.1f} requests for each batch, {width:.1f} at once, take "
-            f"{ms(min(seconds, real))} of a step of {ms(real)}.",
+            f"{ms(min(seconds, real))} of a step of {ms(real)}.{far}",
             saves=Saving("the step if the requests cost nothing", seconds, of="input"),
             advice="Pack the objects into shards of about 150 MB, which one request at a time "
             "reads at 85 to 90 MB/s, or SageMaker's FastFile mode or mountpoint-s3 ahead of the "
@@ -63,43 +67,4 @@ class S3RequestLatency(Fix):
             "pool = ThreadPoolExecutor(16)  # one boto3 client serves all threads\n"
             "samples = list(pool.map(read_one, keys_of_the_batch))",
             waits=StorageWait(seconds, seconds, f"{requests:.1f} requests to {address}"),
-        )
-
-
-class S3OtherRegion(Fix):
-    """Keep the data in the region that trains on it.
-
-    Why slow: Every request travels to the other region and back: tens to hundreds of milliseconds
-    more, each time. The transfer is also charged by the byte, in every epoch anew.
-    Changes: The objects are copied once into a bucket of the instance's region, or the job is
-    started in the bucket's. The samples are the same.
-    When not: Data that must not leave its region: start the job there. A single pass over data
-    that is used once: copying it first transfers as much.
-    """
-
-    without_edit = "the data, or the job, have to move"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Compare the region of the buckets with that of the instance."""
-        instance = evidence.machine.instance
-        here = None if instance is None else instance.region
-        far = [
-            objects
-            for objects in evidence.objects
-            if objects.region and here and objects.region != here and not objects.endpoint
-        ]
-        if not far:
-            return None
-        objects = max(far, key=lambda objects: objects.requests)
-        source = f"s3://{objects.bucket}/{objects.prefix}"
-        return Cause(
-            title=f"The data is in {objects.region}, the instance in {here}",
-            text=f"{source} is read from another region. Transfer between regions is charged by "
-            "the byte.",
-            saves=Unpriced("none: what is saved is the transfer, and a part of each request"),
-            advice=f"Copy the data once into a bucket in {here}, or start the job in "
-            f"{objects.region}.",
-            snippet=f"aws s3 mb s3://NEW-BUCKET --region {here}\n"
-            f"aws s3 sync {source} s3://NEW-BUCKET/{objects.prefix} "
-            f"--source-region {objects.region}",
         )

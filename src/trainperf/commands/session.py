@@ -249,9 +249,10 @@ def from_trace(file: Path, settings: Settings) -> tuple[Diagnosis, Path, Trainpe
 
     Raises `TrainperfError` where the trace cannot be judged.
     """
+    from trainperf.commands import redaction
     from trainperf.diagnose.traced import diagnose_trace
 
-    diagnosis = diagnose_trace(file, settings.ignore)
+    diagnosis = redaction.of_diagnosis(diagnose_trace(file, settings.ignore))
     folder = new_folder(settings, file.name)
     try:
         store.save(diagnosis, folder / store.DIAGNOSIS_FILE)

@@ -188,9 +188,14 @@ class TorchLoops(Loops):
         return exchanges.exchange(self)
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
+        """And whether the ranks read the same data."""
         from .exchange import all_reduce
+        from .loader import items
 
-        return all_reduce.extras(driver)
+        extras = all_reduce.extras(driver)
+        if driver.world is not None and driver.loader is not None:
+            extras.append(("digest", lambda deadline: items.record(driver)))
+        return extras
 
     def iterator_driver(self, iterator: Any) -> Any:
         """A driver for the loop over a `DataLoader`: the user's, or Keras's own."""
@@ -232,7 +237,7 @@ class TorchLoops(Loops):
     def tracer(self, driver: Any) -> Tracer:
         from .step.pass_trace import TorchTracer
 
-        return TorchTracer(driver)
+        return TorchTracer(driver, within=driver.kind == "update")
 
 
 class TorchClock(HostClock):

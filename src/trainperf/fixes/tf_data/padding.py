@@ -266,15 +266,6 @@ def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) 
     if not data.get("alone"):
         raise CannotRewrite("batches hold more than one sequence and its label")
     site = where[0]
-    project = script.project(list(dict.fromkeys(place.file for place in reversed(where))))
-    compiled = [
-        call
-        for file in project.holding("compile")
-        for call in file.methods("compile")
-        if file.name(call.func) not in ("re.compile", "regex.compile")
-    ]
-    if len(compiled) != 1:  # whether another masks as well, this run has not seen
-        raise CannotRewrite("several models may be given these batches, or which is not seen")
     for place in {place.file: place for place in where}.values():
         open_inputs(script, place)
     name = put_in(script, site.file, _cutter(data))

@@ -78,8 +78,8 @@ class Straggler(Fix):
         samples = [loader.item or loader.where for loader in loaders if loader.role == "training"]
         return Cause(
             title=f"All ranks wait for rank {late.rank}",
-            text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind the usual one in each step of "
-            f" {ms(real)} ({percent(late.share)}), by its "
+            text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind the usual one in each step "
+            f"of {ms(real)} ({percent(late.share)}), by its "
             f"{'input' if by_input else 'own step'}{f': {late.cause}' if late.cause else ''}."
             + (f" On average a rank waits {ms(waited)} in each." if waited > 0 else ""),
             saves=Saving("nobody waits for this rank", max(late.behind_s, waited))
@@ -158,7 +158,7 @@ class RanksThreads(Fix):
                 if over
                 else f"operations spread over {wanted} threads without loss",
                 lambda: wasted * _computing(evidence),
-                most=(lambda: _computing(evidence)) if over else None,  # as in `host/threads.py`
+                most=(lambda: _computing(evidence)) if over else None,  # as in `host/cores.py`
             ),
             advice=f"Set {variable} to the cores of each rank."
             f"{overruled if evidence.framework.name == 'torch' else ''}",

@@ -7,7 +7,6 @@ import zoo
 from trainperf.fixes.common.words import GIB, MIB
 from trainperf.fixes.host.instances import instance_type
 from trainperf.model import (
-    ContainerUse,
     CudaDevice,
     Device,
     Gpu,
@@ -161,8 +160,3 @@ def busy(real: float, input: float) -> tuple[PhaseUse, ...]:
 FOUR_BUSY = busy(4.0, 4.0)
 ONE_BUSY = busy(1.2, 1.1)
 ALL_BUSY = busy(64.0, 64.0)
-
-NEAR_THE_END = ContainerUse(20.0, memory_limit=16 * 10**9, memory_peak=16_600_000_000)
-SHORT_OF_MEMORY = replace(NEAR_THE_END, memory_pressure=0.3)
-SWAPPING = replace(NEAR_THE_END, swapped_in=2 * 10**9, swapped_out=10**9)
-KILLED = replace(NEAR_THE_END, memory_events=(("oom_kill", 1),))

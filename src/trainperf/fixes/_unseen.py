@@ -13,7 +13,7 @@ NEEDED = {
     "an instance of AWS": "instance_cores",
     "data in S3": "s3_request_latency",
     "a slow disk": "storage_small_files storage_throughput",
-    "a container with limits": "cpu_quota memory_pressure",
+    "a container with limits": "cpu_quota",
     "a script that has it": "parallel_not_worth",
 }
 UNSEEN: Mapping[str, str] = MappingProxyType(

@@ -152,18 +152,6 @@ def likeliest_first(workers: int, offered: list[int]) -> list[int]:
     return sorted(offered, key=lambda n: (abs(math.log2(n / workers)), n))
 
 
-def predicted(evidence: Evidence, offered: list[int]) -> int:
-    """Return the fewest workers that promise as much as the most do, within 2 %.
-
-    The most, where what they promise was not measured.
-    """
-    try:
-        best = step_beside_s(evidence, max(offered))
-        return min(n for n in offered if step_beside_s(evidence, n) <= 1.02 * best)
-    except NotMeasured:
-        return max(offered)
-
-
 def keeps_order(loader: Loader) -> bool:
     """Say whether other workers leave every sample and its order exactly as they are.
 
@@ -177,7 +165,12 @@ def _other_number(
     evidence: Evidence, offered: list[int], title: str, text: str, basis: str, sure: bool
 ) -> Cause:
     """A cause whose repair is another number of workers, one of those `offered`."""
-    loader, workers = evidence.torch.loader, predicted(evidence, offered)
+    loader, workers = evidence.torch.loader, max(offered)
+    try:  # the fewest that promise as much as the most do
+        best = step_beside_s(evidence, max(offered))
+        workers = min(n for n in offered if step_beside_s(evidence, n) <= 1.02 * best)
+    except NotMeasured:
+        pass
     return Cause(
         title=title,
         text=text,
@@ -364,7 +357,7 @@ class TorchWorkerThreads(Fix):
             where=places(loader),
             advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's and "
             "PyTorch's by a `worker_init_fn`.",
-            snippet=ONE_THREAD_EACH.format(workers=loader.workers),
+            snippet=ONE_THREAD_EACH,
             data={"init": None if loader.init is None else asdict(loader.init)},
         )
 
@@ -386,9 +379,8 @@ class TorchWorkerThreads(Fix):
 
 
 ONE_THREAD_EACH = """\
-# export OPENBLAS_NUM_THREADS=1  # NumPy's BLAS, for the whole command
 def one_thread(worker):
     cv2.setNumThreads(0)
 
 
-loader = DataLoader(dataset, ..., num_workers={workers}, worker_init_fn=one_thread)"""
+loader = DataLoader(dataset, ..., worker_init_fn=one_thread)"""

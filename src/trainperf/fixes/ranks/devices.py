@@ -114,7 +114,7 @@ def _idle(evidence: Evidence) -> int | None:
     except NotMeasured:
         return None
     shares = [uses.get(gpu.index) for gpu in evidence.device.gpus if not gpu.used]
-    return None if None in shares else sum(share / 100 < IDLE for share in shares)
+    return None if None in shares else sum((share or 0.0) / 100 < IDLE for share in shares)
 
 
 class TorchDataParallel(Fix):

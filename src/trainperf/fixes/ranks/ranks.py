@@ -70,46 +70,29 @@ class Straggler(Fix):
         by_input = late.phase == "input"
         host = next((rank.host for rank in parallel.processes if rank.rank == late.rank), "")
         on = f" on {host}" if host and parallel.hosts > 1 else ""
-        more = [str(other.rank) for other in parallel.stragglers if other is not late]
         waiting = parallel.exchange.waiting_ if parallel.exchange else 0.0
         waited = 0.0 if isinstance(waiting, Missing) else waiting
         ahead = _ahead(parallel, late, real)
         look = LOOK + (CLOCKS if evidence.device.kind == "GPU" else "")
+        loaders = evidence.torch_.loaders if evidence.torch_ and by_input else ()
+        samples = [loader.item or loader.where for loader in loaders if loader.role == "training"]
         return Cause(
             title=f"All ranks wait for rank {late.rank}",
-            text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind {_usual(parallel)} in each "
-            f"step of {ms(real)} ({percent(late.share)}), by its "
+            text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind the usual one in each step "
+            f"of {ms(real)} ({percent(late.share)}), by its "
             f"{'input' if by_input else 'own step'}{f': {late.cause}' if late.cause else ''}."
-            + (f" On average a rank waits {ms(waited)} in each." if waited > 0 else "")
-            + (f" Late as well: rank {', '.join(more)}." if more else ""),
+            + (f" On average a rank waits {ms(waited)} in each." if waited > 0 else ""),
             saves=Saving("nobody waits for this rank", max(late.behind_s, waited))
             if ahead is None
             else Saving("the step of the slowest of the other ranks", ahead),
-            where=_samples(evidence) if by_input else (),
+            where=tuple(place for place in samples if place is not None)[:1],
             advice=f"Compare the shard, the loader and the storage of rank {late.rank} with those "
             "of the others; deal samples out so that every rank has as much to do."
             if by_input
             else f"Compare clocks, cores and host of rank {late.rank} with those of the others, "
             "and what else runs there.",
             snippet=BALANCE if by_input else look.format(rank=late.rank),
-            data={"rank": late.rank, "phase": late.phase},
         )
-
-
-def _samples(evidence: Evidence) -> tuple[Site, ...]:
-    """Where samples are made: the same code in all ranks."""
-    loaders = evidence.torch_.loaders if evidence.torch_ else ()
-    training = [loader for loader in loaders if loader.role == "training"]
-    places = (place for loader in training for place in (loader.item, loader.where))
-    return tuple(place for place in places if place is not None)[:1]
-
-
-def _usual(parallel: Parallel) -> str:
-    """Name the ranks that a straggler is compared with: of two, the other one."""
-    late = {straggler.rank for straggler in parallel.stragglers}
-    others = [rank.rank for rank in parallel.processes if rank.rank not in late]
-    two = len(parallel.processes) == 2 and len(others) == 1
-    return f"rank {others[0]}" if two else "the median rank"
 
 
 def _ahead(parallel: Parallel, late: LateRank, real: float) -> float | None:
@@ -175,7 +158,7 @@ class RanksThreads(Fix):
                 if over
                 else f"operations spread over {wanted} threads without loss",
                 lambda: wasted * _computing(evidence),
-                most=(lambda: _computing(evidence)) if over else None,  # as in `host/threads.py`
+                most=(lambda: _computing(evidence)) if over else None,  # as in `host/cores.py`
             ),
             advice=f"Set {variable} to the cores of each rank."
             f"{overruled if evidence.framework.name == 'torch' else ''}",

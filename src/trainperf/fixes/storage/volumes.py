@@ -1,4 +1,4 @@
-"""Files that are read from volumes which are slower than the step, or each for one sample."""
+"""Data on volumes that are slower than the step, or in small files or objects of S3."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.words import MIB, ms
-from trainperf.model import Equivalence, Evidence, Reads, StorageWait
-from trainperf.model.words import size
+from trainperf.fixes.common.words import MB, MIB, ms
+from trainperf.model import Equivalence, Evidence, Objects, Reads, StorageWait
+from trainperf.model.words import decimal_size, size
 
 FROM_STORAGE = 0.10
 """With less of its bytes from storage than this share, a step was fed from the kernel's cache."""
@@ -21,9 +21,9 @@ SMALL_FILE = 1 * MIB
 """Mean bytes of a file below which a disk waits for each file more than for its bytes: gp3
 gives 125 MiB/s and answers in a millisecond, the time of 128 KiB; our choice."""
 
-SMALL_REMOTE_FILE = 50e6
-"""The same of files that come over the network: SageMaker's advice is to pack those into shards,
-and not to use FastFile mode."""
+SMALL_REMOTE_FILE = 50 * MB
+"""The same of files and objects that come over the network: SageMaker's advice is to pack those
+into shards, and not to use FastFile mode."""
 
 LEAST_OPENS = 2.0
 """Opens in each step: with less, a file serves many samples already."""
@@ -256,3 +256,66 @@ def _opening(reads: Reads, evidence: Evidence) -> float | None:
         # What four readers got together, where that is less than these would get apart.
         seconds = max(seconds, share * opens * mean / parallel)
     return seconds
+
+
+# ------------------------------------------------------------------------------ objects
+
+
+def _requests_s(objects: Objects) -> float | None:
+    """Seconds of each step's input that requests take, as many at once as were; None: unknown."""
+    if objects.requests_per_step is None or objects.request_s is None:
+        return None
+    request_s = objects.request_s + (objects.body_s or 0.0)
+    return objects.requests_per_step * request_s / max(1.0, objects.concurrency or 1.0)
+
+
+MATTERS = 0.10
+"""The share of the input from which requests are worth a change."""
+
+
+class S3RequestLatency(Fix):
+    """Read few large objects from S3, several at once, not many small ones in turn.
+
+    Why slow: Each request waits some ten milliseconds for its first byte, whatever its size. A
+    batch that asks for one object per sample, one after the other, waits that often. One request
+    at a time carries 85 to 90 MB/s at best, small objects far less.
+    Changes: The samples are packed into shards of about 150 MB that are read from start to end, or
+    come through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at
+    once. In shards their order is another.
+    When not: Data that fits on the local disk and is read for several epochs: copy it once (File
+    mode below 50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
+    """
+
+    equivalence = Equivalence.NUMERICS
+    without_edit = "the objects have to be packed anew, and their reader with them"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find small objects whose requests are what the step waits for."""
+        objects = max(
+            evidence.objects, key=lambda objects: _requests_s(objects) or 0.0, default=None
+        )
+        seconds = None if objects is None else _requests_s(objects)
+        mean = None if objects is None else objects.mean_object_bytes
+        if objects is None or seconds is None or mean is None or mean >= SMALL_REMOTE_FILE:
+            return None
+        real, requests = evidence.times.real, objects.requests_per_step or 0.0
+        if seconds < MATTERS * real:
+            return None
+        here = evidence.machine.instance.region if evidence.machine.instance else None
+        far = ""
+        if objects.region and here and objects.region != here and not objects.endpoint:
+            far = f" They come from {objects.region} to {here}: copy them there once."
+        address, width = f"s3://{objects.bucket}/{objects.prefix}", objects.concurrency or 1.0
+        return Cause(
+            title=f"Objects of {decimal_size(mean)} are read from S3 one by one",
+            text=f"{address}: {requests:.1f} requests for each batch, {width:.1f} at once, take "
+            f"{ms(min(seconds, real))} of a step of {ms(real)}.{far}",
+            saves=Saving("the step if the requests cost nothing", seconds, of="input"),
+            advice="Pack the objects into shards of about 150 MB, which one request at a time "
+            "reads at 85 to 90 MB/s, or SageMaker's FastFile mode or mountpoint-s3 ahead of the "
+            "step. Or ask for many at once.",
+            snippet="from concurrent.futures import ThreadPoolExecutor\n\n"
+            "pool = ThreadPoolExecutor(16)  # one boto3 client serves all threads\n"
+            "samples = list(pool.map(read_one, keys_of_the_batch))",
+            waits=StorageWait(seconds, seconds, f"{requests:.1f} requests to {address}"),
+        )

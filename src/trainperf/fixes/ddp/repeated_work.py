@@ -1,4 +1,4 @@
-"""What ranks do more often than they need: read all data, exchange after every micro-step."""
+"""Work that ranks repeat: all of the data in each, an exchange after every micro-step."""
 
 from __future__ import annotations
 

@@ -61,10 +61,7 @@ class TorchPrefetchFactor(Fix):
         if loader.workers == 0 or not offered:
             return None
         waits = if_measured(
-            lambda: (
-                f": a batch every {ms(times.input)} when run alone, while a step takes "
-                f"{ms(times.resident)}, and waits {ms(times.real - times.resident)} for its batch"
-            )
+            lambda: f"; each step waits {ms(times.real - times.resident)} for its batch"
         )
         return Cause(
             title=f"Each worker has no more than {now} batches ready",

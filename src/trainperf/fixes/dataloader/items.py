@@ -118,7 +118,8 @@ class TorchItemWork(Fix):
         if not data["whole"] and not fixed:
             raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
         others = [script.source(name).module for name in data["files"] if name != site.file]
-        _refuse(changing([module, *others], owner, fixed or [function]))
+        if changed := changing([module, *others], owner, fixed or [function]):
+            raise CannotRewrite(f"{changed} changes after the dataset was built")  # in no trial
         if data["store"] == "files":
             built = method_of(owner, "__init__")
             if built is None:
@@ -253,17 +254,12 @@ def _kept_said(evidence: Evidence, data: dict[str, Any]) -> str:
     return f" {same}; kept from the first epoch on, they take {most}{size(held)} of the {room}."
 
 
-def _refuse(changed: str) -> None:
-    """Raise `CannotRewrite` where items may change in a later epoch than a trial runs."""
-    if changed:
-        raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
-
-
 def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     """Put the dataset of the loader built at `site` into one that keeps its items."""
     DATA_LOADER.check(script, site)
     refuse_if_named(script, site.file, ".dataset.")
-    _refuse(changing_attribute([script.source(site.file).module], None, HELD))
+    if changed := changing_attribute([script.source(site.file).module], None, HELD):
+        raise CannotRewrite(f"{changed} changes after the dataset was built")
     place = script.argument(site, 0, "dataset")
     if place is None:
         raise CannotRewrite("the call does not write out its dataset")

@@ -13,7 +13,6 @@ from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changed_names, effects, filled, repeats
 from trainperf.source.iterations import stored
@@ -231,8 +230,6 @@ def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
     """The source of a node without its indentation."""
     source = script.source(near.file)
     text = source.text_of(node).replace("\r\n", "\n")
-    if lines_within_strings(text):
-        return ast.unparse(node)
     line = source.lines[node.lineno - 1]
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.dedent(indent + text)

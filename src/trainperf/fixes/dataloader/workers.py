@@ -242,11 +242,8 @@ class TorchWorkers(Fix):
             )
         text = f"{named(loader)} is read {text}; {cores_said(evidence)}."
         if max(offered) > cores_per_rank(evidence) > 0:
-            text += (
-                f" Each process that makes them keeps {percent(min(1.0, maker_share(evidence)))} "
-                "of a core busy: it waits (for storage, a network, a lock) rather than computes, "
-                "so more workers than cores can pay."
-            )
+            share = percent(min(1.0, maker_share(evidence)))
+            text += f" Each maker keeps {share} of a core busy, so more than cores can pay."
         first, code = "", ""
         if loader.iterable and not loader.sharded:
             text += " It was not seen to ask which worker it is in: each may deliver all of it."
@@ -302,12 +299,6 @@ class TorchTooManyWorkers(Fix):
         offered = choices(evidence, 1, min(width, loader.workers - 1))
         if loader.workers < width or not offered:
             return None
-        waits = if_measured(
-            lambda: (
-                f" Each step waits {ms(evidence.times.real - evidence.times.resident)} longer than "
-                f"the {ms(evidence.times.resident)} it takes with its batch at hand."
-            )
-        )
         many = workers_said(loader.workers)
         title = f"{many} share {width} core{'s' if width > 1 else ''}"
         text = f"{named(loader)} is read by {many} beside the training; {cores_said(evidence)}."
@@ -317,7 +308,7 @@ class TorchTooManyWorkers(Fix):
             used = None
         waiting = used is not None and used < IDLE * min(loader.workers, evidence.machine.cores)
         sure = loader.workers > width and not waiting
-        return _other_number(evidence, offered, title, f"{text}{waits}", "that none disturbs", sure)
+        return _other_number(evidence, offered, title, text, "that none disturbs", sure)
 
 
 class TorchWorkerThreads(Fix):

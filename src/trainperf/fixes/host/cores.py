@@ -128,13 +128,12 @@ class OmpThreads(Fix):
                 of="all",
                 most=lambda: _lost_at_most(evidence),
             )
-        seen = f" (the container's quota; {evidence.machine.affinity_cores} can be seen)"
         return Cause(
             title=f"Operations run on {threads} of {cores} cores"
             if few
             else f"{threads} threads share {may}",
             text=f"Operations have {threads} thread{'s' if threads > 1 else ''}, and the process "
-            f"may use {may}{seen if _by_quota(evidence) else ''}."
+            f"may use {may}{' of its quota' if _by_quota(evidence) else ''}."
             + if_measured(lambda: f" A step takes {ms(evidence.times.real)}."),
             saves=saves,
             sure=alone and (cores >= LEAST_CORES or evidence.framework.name == "tensorflow")

@@ -9,7 +9,6 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import at, if_measured, ms, recorded_site, times, worth
 from trainperf.fixes.ranks._exchange import (
-    exchange_said,
     exchange_seconds,
     price_without,
     step_without_exchange,
@@ -144,12 +143,11 @@ class TorchDataParallel(Fix):
         if count < 2:
             return None
         where, size = recorded_site(built.get("where")), evidence.loop.batch_size
-        cost = "" if isinstance(saves, Unpriced) else f" {exchange_said(evidence)}."
         return Cause(
             title=f"One process drives {count} GPUs through nn.DataParallel",
             text=f"`{built.get('model') or 'model'}` is wrapped by `DataParallel`"
             f"{f' in {at(where)}' if where else ''}: in each step it is copied to {count} GPUs, "
-            f"and all outputs and gradients come back to the first.{cost}",
+            f"and all outputs and gradients come back to the first.",
             saves=saves,
             where=(where,) if where else (),
             snippet=TO_DDP.format(count=count, batch=size // count if size else "batch_size"),

@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import threads_variable
-from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
+from trainperf.fixes.common.words import at, ms, percent, recorded_site
 from trainperf.fixes.ranks._exchange import (
     exchange,
     exchange_said,
@@ -144,15 +144,12 @@ class RanksThreads(Fix):
         wasted = 1 - wanted / most if over else 1 - most / wanted
         variable = threads_variable(evidence)
         each = f"{'' if min(threads) == most else 'up to '}{most} thread{'s' * (most > 1)} each"
-        own = if_measured(
-            lambda: f" The rank's own part of a step takes {ms(_computing(evidence))}."
-        )
         overruled = " torch.set_num_threads in the script counts more: change it there."
         return Cause(
             title=f"{len(together)} ranks with {each} "
             f"{f'fight over {cores} cores' if over else 'leave cores idle'}",
             text=f"On {host} {len(together)} ranks compute with {each}; {cores} cores are there, "
-            f"{wanted} for each.{own}",
+            f"{wanted} for each.",
             saves=Saving(
                 "no core's time lost to threads that wait for their turn"
                 if over
@@ -300,13 +297,11 @@ class RanksWriting(Fix):
         if not isinstance(count, int) or count < 2 or sharded:
             return None
         where = recorded_site(evidence.facts.get("checkpoint_where"))
-        writes = evidence.facts.get("checkpoint_writes")
-        often = f" Files of one rank: {writes:,}." if isinstance(writes, int) and writes else ""
         same = ", and all have the same weights" if job.exchange is not None else ""
         return Cause(
             title=f"{count} ranks write checkpoints",
             text=f"{count} of {job.expected} ranks wrote files with `torch.save`"
-            f"{f' in {at(where)}' if where else ''} while the training was observed{same}.{often}",
+            f"{f' in {at(where)}' if where else ''} while the training was observed{same}.",
             saves=Unpriced("not measured: no step was timed without it"),
             where=(where,) if where else (),
             snippet=SNIPPET,

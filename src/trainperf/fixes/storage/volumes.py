@@ -98,19 +98,13 @@ def _many_opened(reads: Reads) -> bool:
     return (reads.opens_per_step or 0.0) >= LEAST_OPENS and reads.files >= LEAST_FILES
 
 
-GP3 = 125 * MIB
-"""Bytes per second of a gp3 volume, unless more was asked for (AWS: 125 MiB/s, 3,000 IOPS)."""
-
-LIKE_GP3 = (0.80, 1.15)
-"""A measured rate within these shares of `GP3` looks like that limit."""
-
 CLEARLY = 0.8
 """The step must need this much more than the volume gives: rates of cold reads vary."""
 
 RAISE = """\
 # which volume is it, and what was it given?
 aws ec2 describe-volumes --filters Name=attachment.instance-id,Values=INSTANCE_ID
-aws ec2 modify-volume --volume-id VOLUME_ID --throughput {throughput}"""
+aws ec2 modify-volume --volume-id VOLUME_ID --throughput 500"""
 
 COPY = """\
 # once, before training: a local disk is empty after each stop of the instance
@@ -154,14 +148,12 @@ class StorageThroughput(Fix):
             slower, saves, waits = _waiting(reads, stored / alone, evidence, what)
         elif whole <= evidence.machine.memory_limit:
             return None
-        gp3 = reads.volume.kind == "ebs" and LIKE_GP3[0] * GP3 <= cold <= LIKE_GP3[1] * GP3
-        limit = f" A gp3 volume gives {size(GP3)}/s unless more is asked for." if gp3 else ""
-        advice, snippet = _faster(reads, needed, evidence)
+        advice, snippet = _faster(reads, evidence)
         return Cause(
             title=f"The volume at {_place(reads)} is slower than the step reads",
             text=f"With an input that never waits, the step would read {size(needed)}/s. "
             f"{_place(reads)} gave {size(cold)}/s for {size(reads.probed_bytes)} of these files "
-            f"that were not in memory.{limit}{slower}",
+            f"that were not in memory.{slower}",
             saves=saves,
             advice=advice,
             snippet=snippet,
@@ -169,7 +161,7 @@ class StorageThroughput(Fix):
         )
 
 
-def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
+def _faster(reads: Reads, evidence: Evidence) -> tuple[str, str]:
     """What to do, as advice and snippet: a local disk, if the data is not on it, or a setting."""
     folder = (reads.examples[0].rpartition("/")[0] if reads.examples else "") or "/data"
     volume, instance = reads.volume, evidence.machine.instance
@@ -179,10 +171,9 @@ def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
         copy = COPY.format(folder=folder, local="/opt/dlami/nvme")
         return f"Copy the data to the local NVMe disk that {kind.name} has.", copy
     if volume.kind == "ebs":
-        most = min(1000, max(250, round(needed / MIB / 50 + 0.5) * 50))
         advice = "Give the gp3 volume more throughput (125 to 1,000 MiB/s) and, for small reads, "
         advice += "more IOPS (3,000 to 16,000); the instance's own EBS limit still holds."
-        return advice, RAISE.format(throughput=most)
+        return advice, RAISE
     copy = COPY.format(folder=folder, local="/local/disk")
     return "Move the data to a faster disk, or to one in the machine itself.", copy
 

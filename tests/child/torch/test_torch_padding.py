@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from trainperf.child.torch.facts import masks_padding
+from trainperf.child.torch.built.places import ModelCall
 from trainperf.child.torch.loader import padding
-from trainperf.child.torch.loader.padding import lengths_in_items
+from trainperf.child.torch.loader.padding import lengths_in_items, masks_padding
 
 
 def recorded(*batches: Any) -> dict[str, Any] | None:
@@ -69,14 +69,6 @@ def test_items_of_a_length_of_their_own() -> None:
     assert lengths_in_items(alone, filled(WORDS)) == {"at": None, "how": "len"}
 
 
-def test_marks_that_are_added_to_each_change_nothing() -> None:
-    marked = [[99, *row, 98] for row in WORDS]
-    assert lengths_in_items([(row, 0) for row in WORDS], filled(marked, 16)) == {
-        "at": 0,
-        "how": "len",
-    }
-
-
 def test_items_that_are_padded_already() -> None:
     rows = filled(WORDS, 20, pad=-1)
     items = [(row, 0) for row in rows]
@@ -122,12 +114,12 @@ class Reads(torch.nn.Module):
 
 
 def test_a_model_with_a_mask_gives_the_same() -> None:
-    assert masks_padding(Reads(masks=True), (ROWS,), {}) is True
-    assert masks_padding(Reads(masks=True), (), {"rows": ROWS}) is True
+    assert masks_padding([ModelCall(Reads(masks=True), (ROWS,), {})]) is True
+    assert masks_padding([ModelCall(Reads(masks=True), (), {"rows": ROWS})]) is True
 
 
 def test_a_model_that_reads_its_padding_gives_something_else() -> None:
-    assert masks_padding(Reads(masks=False), (ROWS,), {}) is False
+    assert masks_padding([ModelCall(Reads(masks=False), (ROWS,), {})]) is False
 
 
 def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
@@ -135,7 +127,7 @@ def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
     model.drop.eval()
     modes = [one.training for one in model.modules()]
     state = torch.get_rng_state()
-    masks_padding(model, (ROWS,), {})
+    masks_padding([ModelCall(model, (ROWS,), {})])
 
     assert [one.training for one in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), state)

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..process import frames
@@ -16,7 +17,6 @@ from . import memory as gpu_memory
 from .built import models
 from .exchange import exchange
 from .loader import padding, settings
-from .loader.padding import sequence_ends
 
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
@@ -57,10 +57,9 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         facts["batch_parts"] = [str(leaf.dtype).removeprefix("torch.") for leaf in leaves]
         facts["batch_dtypes"] = sorted(set(facts["batch_parts"]))
     if loader is not None:
-        try:
+        facts["epoch_steps"] = driver.epoch_batches
+        with suppress(TypeError, NotImplementedError):  # an iterable dataset without a length
             facts["epoch_steps"] = len(loader) or driver.epoch_batches
-        except (TypeError, NotImplementedError):  # an iterable dataset without a length
-            facts["epoch_steps"] = driver.epoch_batches
     return facts
 
 
@@ -74,7 +73,7 @@ def record(driver: Any) -> None:
         # Before one forward more is run, which could add to it.
         ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
-        ("optimizers", models.record_optimizers),
+        ("optimizers", _optimizers),
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
@@ -84,6 +83,12 @@ def record(driver: Any) -> None:
     ):
         with Attempt(driver.process, f"facts about {what}"):
             part(driver)
+
+
+def _optimizers(driver: Any) -> None:
+    for optimizer in driver.loops.optimizers:
+        facts = models.optimizer_facts(driver.loops, optimizer)
+        driver.record.write("torch_optimizer", **facts)
 
 
 def _build(driver: Any) -> None:
@@ -101,7 +106,11 @@ def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        driver.record.write("padding", **found, masked=without_padding(driver))
+        masked = None
+        # One may be made for batches of one shape only.
+        with Attempt(driver.process, "the model on a batch without its padding"):
+            masked = padding.masks_padding(list(driver.loops.models.calls.values()))
+        driver.record.write("padding", **found, masked=masked)
 
 
 def _framework(driver: Any) -> None:
@@ -159,6 +168,12 @@ def flags(driver: Any) -> dict[str, Any]:
     """
     torch: Any = sys.modules["torch"]
     loops = driver.loops
+
+    def recent(flag: str) -> bool:
+        """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
+        _, at = loops.flag_sites.get(flag, (None, 0))
+        return bool(at > 0 and loops.updates - at <= _RECENT)
+
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     reads: dict[str, Callable[[], Any]] = {
         "matmul_precision": torch.get_float32_matmul_precision,
@@ -166,8 +181,8 @@ def flags(driver: Any) -> dict[str, Any]:
         "deterministic": lambda: (
             torch.are_deterministic_algorithms_enabled() or bool(torch.backends.cudnn.deterministic)
         ),
-        "anomaly": lambda: torch.is_anomaly_enabled() or _recent(loops, "anomaly"),
-        "profiler": lambda: torch.autograd._profiler_enabled() or _recent(loops, "profiler"),
+        "anomaly": lambda: torch.is_anomaly_enabled() or recent("anomaly"),
+        "profiler": lambda: torch.autograd._profiler_enabled() or recent("profiler"),
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
         "omp_num_threads": lambda: int(threads) if threads.isdigit() else None,
@@ -183,21 +198,13 @@ def flags(driver: Any) -> dict[str, Any]:
         del reads["float64_batch"]
     found: dict[str, Any] = {}
     for name, read in reads.items():
-        try:
+        with suppress(Exception):  # absent: what reads it abstains
             found[name] = read()
-        except Exception:  # absent: what reads it abstains
-            continue
     for name in ("anomaly", "deterministic", "profiler", "threads"):
         where, _ = loops.flag_sites.get(name, (None, 0))
         if found.get(name) and where is not None:
             found[f"{name}_where"] = where
     return found
-
-
-def _recent(loops: Any, flag: str) -> bool:
-    """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
-    _, at = loops.flag_sites.get(flag, (None, None))
-    return at is not None and at > 0 and loops.updates - at <= _RECENT
 
 
 def _denormal(driver: Any, torch: Any) -> dict[str, float]:
@@ -251,13 +258,12 @@ def gpus_seen(driver: Any) -> list[dict[str, Any]]:
     if not cuda.is_initialized():
         return []
     opened, peak = sys.modules["torch"]._C._cuda_hasPrimaryContext, "allocated_bytes.all.peak"
-    indices = range(cuda.device_count())
-    # Those whose allocator gave out memory had tensors on them, if only for a while.
-    held = [
-        at for at in indices if opened(at) and cuda.memory_stats(at).get(peak, 0) >= _LEAST_HELD
-    ]
-    on = {*models.devices(driver), *held}
-    return [_described(cuda, index, index in on) for index in indices]
+    on = set(models.devices(driver))
+    for index in range(cuda.device_count()):
+        # One whose allocator gave out memory had tensors on it, if only for a while.
+        if opened(index) and cuda.memory_stats(index).get(peak, 0) >= _LEAST_HELD:
+            on.add(index)
+    return [_described(cuda, index, index in on) for index in range(cuda.device_count())]
 
 
 def gpu_failure() -> str | None:
@@ -266,8 +272,8 @@ def gpu_failure() -> str | None:
     It then trains on the CPU, as most scripts do where `is_available()` is false. PyTorch warns
     from `torch.cuda`, and Python keeps there what it has shown.
     """
-    told = vars(sys.modules["torch"].cuda).get("__warningregistry__") or {}
-    for key in told:
+    shown = vars(sys.modules["torch"].cuda).get("__warningregistry__") or {}
+    for key in shown:
         text = str(key[0]) if isinstance(key, tuple) else ""
         if text.startswith(_FAILED):
             return " ".join(text.removeprefix(_FAILED).partition("(Triggered")[0].split())
@@ -276,77 +282,14 @@ def gpu_failure() -> str | None:
 
 def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
     """A device as CUDA describes it. Under MIG it is the slice, its memory included."""
-    told = cuda.get_device_properties(index)
-    uuid = getattr(told, "uuid", None)
+    device = cuda.get_device_properties(index)
     # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.
-    hip = getattr(sys.modules["torch"].version, "hip", None)
+    hip = sys.modules["torch"].version.hip
     return {
         "number": index,
-        "name": str(told.name),
-        "uuid": None if uuid is None else str(uuid),
-        "memory": int(told.total_memory),
-        "capability": None if hip else f"{told.major}.{told.minor}",
+        "name": str(device.name),
+        "uuid": str(device.uuid),
+        "memory": int(device.total_memory),
+        "capability": None if hip else f"{device.major}.{device.minor}",
         "used": is_used,
     }
-
-
-# Whether a model gives the same without the padding of its batch.
-
-
-CLOSE = 5e-3
-"""Largest distance of two outputs that other rounding may make, over their usual size."""
-
-
-def without_padding(driver: Any) -> bool | None:
-    """The answer for the largest model of a loop; None where it cannot be asked.
-
-    A model of several processes is not: the others would wait for it.
-    """
-    calls = list(driver.loops.models.calls.values())
-    if not calls or gpu_memory.processes() > 1:
-        return None
-    # One may be made for batches of one shape only.
-    with Attempt(driver.process, "the model on a batch without its padding"):
-        weights = lambda call: sum(weight.numel() for weight in call.module.parameters())  # noqa: E731
-        return masks_padding(*max(calls, key=weights)[:3])
-    return None
-
-
-def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
-    """Whether the model gives the same for its shorter sequences without their padding.
-
-    The half of the samples with the shortest sequences is run without gradients, and in the
-    mode of evaluation, as it is and cut to the longest of them. None where the arguments hold
-    no padded sequences, or cutting them fails.
-    """
-    from .probes.passes import changed, evaluated
-
-    arguments = (args, kwargs)
-    held = list(batches.leaves(arguments))
-    found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
-    if found is None:
-        return None
-    rows, steps = found[0].shape[:2]
-    order = sorted(range(rows), key=found[1].__getitem__)[: max(1, rows // 2)]
-    longest = max(1, max(found[1][row] for row in order))
-    if longest >= steps:
-        return None
-
-    def some(leaf: Any) -> Any:
-        return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
-
-    def cut(leaf: Any) -> Any:
-        return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
-
-    with evaluated(module):
-        whole, short = (
-            [cut(leaf.float()) for leaf in batches.leaves(module(*args, **kwargs))]
-            for args, kwargs in (
-                changed(arguments, some),
-                changed(arguments, lambda leaf: cut(some(leaf))),
-            )
-        )
-    return [leaf.shape for leaf in whole] == [leaf.shape for leaf in short] != [] and all(
-        float((one - other).abs().max()) <= CLOSE * (float(one.abs().mean()) or 1.0)
-        for one, other in zip(whole, short, strict=True)
-    )

@@ -18,7 +18,7 @@ from .built.places import Models
 from .compiling import graphs
 from .exchange import exchange as exchanges
 from .exchange.ddp import Ddps
-from .graphs import Graphs, capturing
+from .graphs import Captured, capturing
 
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
@@ -62,14 +62,15 @@ class TorchLoops(Loops):
         self.optimizer_calls: dict[int, OptimizerCalls] = {}
         self.flag_sites: dict[str, tuple[Any, int]] = {}
         self.trainers: list[Made] = []
-        self.saves = exchanges.Saves()
+        self.saves: list[Any] = []  # where checkpoints were written in the loop
+        self.saving = False
         self.data_parallels: list[Any] = []
         self.exchanging: Exchange | None = None
         self.exchange_recorded: Any = None
         self.detail: Detail | None = None
         self.ddps = Ddps(self)
         self.sums = exchanges.Sums(self)
-        self.graphs = Graphs(self)
+        self.captured: Captured | None = None  # of the graph that is being captured
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
         self.lines: Any = None  # the `LineTrace` whose mode is set
@@ -80,8 +81,7 @@ class TorchLoops(Loops):
     @property
     def optimizers(self) -> list[Any]:
         """The optimizers that updated weights and are still there."""
-        found = (reference() for reference in self._optimizers.values())
-        return [one for one in found if one is not None]
+        return [one for made in self._optimizers.values() if (one := made()) is not None]
 
     def passive(self) -> bool:
         """Whether what happens now is none of the loop's own, or is not done but captured."""
@@ -90,8 +90,6 @@ class TorchLoops(Loops):
     def elsewhere(self) -> bool:
         """Whether what happens now is trainperf's own, or another thread's."""
         return self.process.off or threading.get_ident() != self.main
-
-    # ------------------------------------------------------------ from the hooks
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights, or did so but for a gradient that is not finite."""
@@ -117,25 +115,23 @@ class TorchLoops(Loops):
         self._updated(optimizers, key)
 
     def _updated(self, optimizers: list[Any], key: Any) -> None:
+        """Optimizers updated the weights; of one that is gone another may have the number."""
         if capturing():
-            self.graphs.updates(optimizers, key)
+            if self.captured is not None:
+                self.captured.update(optimizers, key)
             return
         self.device.see_streams()
-        new = [one for one in optimizers if self._is_new(one)]
-        if new and self.losses is not None:
-            groups = [group for one in new for group in one.param_groups]
-            self.losses.weights([one for group in groups for one in group["params"]])
+        weights: list[Any] = []
         for optimizer in optimizers:
+            known = self._optimizers.get(id(optimizer))
+            if known is None or known() is not optimizer:
+                self._optimizers[id(optimizer)] = weakref.ref(optimizer)
+                weights += (one for group in optimizer.param_groups for one in group["params"])
             self.ddps.stepped(optimizer)
             self.sums.stepped(optimizer)
+        if weights and self.losses is not None:
+            self.losses.weights(weights)
         self.weights_updated(("optimizer", key))
-
-    def _is_new(self, optimizer: Any) -> bool:
-        known = self._optimizers.get(id(optimizer))
-        if known is not None and known() is optimizer:  # else the number of one that is gone
-            return False
-        self._optimizers[id(optimizer)] = weakref.ref(optimizer)
-        return True
 
     def weights_updated(self, key: Any) -> None:
         """An update of weights; `key` names what made it."""
@@ -149,8 +145,8 @@ class TorchLoops(Loops):
         """The loop asks for the gradients of `tensors`: its loss."""
         self.in_backward = True
         if capturing():
-            if self.losses is not None:
-                self.graphs.derives(plain_loss(tensors))
+            if self.losses is not None and self.captured is not None:
+                self.captured.derives(plain_loss(tensors))
             return
         if self.losses is not None:
             self.losses.derived(tensors)
@@ -178,8 +174,6 @@ class TorchLoops(Loops):
         before, self._graphs = self._graphs, graphs()
         return before != self._graphs
 
-    # ------------------------------------------------------- asked for by the drivers
-
     def world(self) -> dict[str, Any] | None:
         return exchanges.world()
 
@@ -189,10 +183,9 @@ class TorchLoops(Loops):
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
         """And whether the ranks read the same data."""
-        from .exchange import all_reduce
         from .loader import items
 
-        extras = all_reduce.extras(driver)
+        extras = exchanges.extras(driver)
         if driver.world is not None and driver.loader is not None:
             extras.append(("digest", lambda deadline: items.record(driver)))
         return extras

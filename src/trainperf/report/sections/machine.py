@@ -16,6 +16,9 @@ LABEL = 9
 LEAST_READ = 100 * 1024
 """Bytes a second below which what is read from a disk is not worth a word."""
 
+STOOD_STILL = 0.01
+"""Share of the time in which a task waited for memory from which it is worth a word; our choice."""
+
 SHOWN = 4
 """Volumes that are shown, those with most files first."""
 
@@ -59,7 +62,11 @@ def devices(diagnosis: Diagnosis, page: Page) -> None:
     gpus = [gpu for gpu in (use.gpu if use else ()) if every or gpu["index"] in used]
     rows = [(f"GPU {gpu['index']}", _gpu(gpu)) for gpu in gpus]
     rows.append(("Memory", _device_memory(evidence.torch_)))
-    rows.append(("Host", [] if use is None else _host(use, evidence.machine)))
+    host = [] if use is None else _host(use, evidence.machine)
+    pressure = 0.0 if evidence.container is None else evidence.container.memory_pressure or 0.0
+    if pressure >= STOOD_STILL:
+        host.append(f"a task waited for memory in {units.share(pressure)} of the time")
+    rows.append(("Host", host))
     if not any(told for _, told in rows):
         return
     page.heading("Machine while training")

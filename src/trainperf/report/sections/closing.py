@@ -289,10 +289,15 @@ def _nothing(diagnosis: Diagnosis) -> str:
     outcomes = [trial.outcome for trial in diagnosis.trials]
     left = outcomes.count(Outcome.NOT_TRIED)
     text = "No change that was tried is worth making"
-    if apart(diagnosis) or Outcome.CHANGES in outcomes:
+    changes = diagnosis.experiment_changes
+    if changes or Outcome.CHANGES in outcomes:
         text = "No edit tried that leaves the experiment as it is made it faster"
     elif diagnosis.verdict.healthy:
         text = "Nothing to change: nothing that was tried made it faster"
+    best = [(change.ways[0].speedup or 0.0, change.finding.id) for change in changes]
+    if best:
+        speedup, id_ = max(best)
+        text += f"; {id_}, which changes it, gave {units.ratio(speedup)}"
     more = f"; {units.count(left, 'change')} {'was' if left == 1 else 'were'} not tried"
     return f"{text}{more if left else ''}."
 

@@ -18,7 +18,6 @@ from reporters.rendering import text
 from reporters.samples import (
     EVERYTHING,
     FAILED,
-    HEALTHY,
     INPUT_BOUND,
     LATE,
     NOTHING_KEPT,
@@ -27,7 +26,7 @@ from reporters.samples import (
     TRIED,
     over,
 )
-from trainperf.model import Equivalence, Patch, Site, Timeline, Verdict
+from trainperf.model import Equivalence, Patch, Site, Verdict
 from trainperf.model.diagnosis import Ignored
 from trainperf.report import whole
 from trainperf.report.document import Heading
@@ -36,10 +35,9 @@ from trainperf.report.plain import one_line
 from trainperf.reporters.html import render
 from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 from trainperf.reporters.html.sheet import Shown, view
-from trainperf.reporters.html.timeline import drawn
 
 SECTIONS = {
-    *("verdict", "step", "timeline", "changes", "experiment", "trials", "together", "patch"),
+    *("verdict", "step", "changes", "experiment", "trials", "together", "patch"),
     *("input", "job", "costs", "machine", "storage", "practices", "not-measured", "notes"),
 }
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
@@ -128,10 +126,9 @@ def test_a_full_diagnosis_has_every_section_and_its_verdict_first() -> None:
 
 def test_a_section_without_content_is_not_there_and_what_was_not_measured_is_said() -> None:
     found = page_of("failed")
-    assert set(found.ids).isdisjoint({"timeline", "changes", "trials", "together", "patch", "job"})
+    assert set(found.ids).isdisjoint({"changes", "trials", "together", "patch", "job"})
     assert {"verdict", "output", "not-measured"} <= set(found.ids)
     assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", found.words)
-    assert "timeline" not in page(HEALTHY, timeline=Timeline(3.0, 2.0, (), ())).ids
     words = page_of("healthy").words
     assert "Nothing to change" in words
     assert "What to change" not in words
@@ -293,21 +290,3 @@ def test_all_trials_are_drawn_on_one_scale_with_their_intervals() -> None:
         assert of(drawing.low) < of(drawing.point) < of(drawing.high)
         assert of(drawing.noise_from) < of(drawing.one)
     assert drawings[0].words.startswith("measured 3.2× (2.8 to 3.5); at most 4.5×; gains below")
-
-
-def test_a_timeline_has_all_its_phases_and_breaks_where_nothing_was_measured() -> None:
-    run = TRIED.timeline
-    assert run is not None
-    whole_run = drawn(run)
-    assert whole_run is not None
-    assert {fill for fill, _, _ in whole_run.phases} == {band.fill for band in whole_run.bands}
-    half = len(run.moments) // 2
-    gap = tuple(
-        replace(one, cpu_cores=None, gpu_percent=(50.0, None)) if half <= at < half + 9 else one
-        for at, one in enumerate(run.moments)
-    )
-    broken = drawn(replace(run, moments=gap))
-    assert broken is not None
-    assert broken.lanes[0].area.count("M") == whole_run.lanes[0].area.count("M") + 1
-    assert [lane.key for lane in broken.lanes] == ["cpu", "gpu0"]
-    assert drawn(None) is None

@@ -15,13 +15,11 @@ from trainperf.report.document import Written
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import closing, findings, trials
 from trainperf.report.whole import report, sections
-from trainperf.reporters.html import timeline
 from trainperf.reporters.html.markup import clipped, prose
 from trainperf.reporters.html.sheet import View, view
 
 PARTS = {
     "step": "A step",
-    "timeline": "The observed run",
     "changes": "What to change",
     "trials": trials.HEADING,
     "together": "The kept changes together",
@@ -73,7 +71,7 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
     """Everything that the template places; a section without content is None or empty."""
     whole = report(diagnosis, full=True, saved=saved, patch_file=patch_file)
     spent = view(whole, "spent")
-    drawn = {"timeline": timeline.drawn(diagnosis.timeline), "patch": _patch(diagnosis)}
+    patch = _patch(diagnosis)
     return {
         "title": _title(diagnosis),
         "command": clipped(one_line(" ".join(diagnosis.command)), 300),
@@ -85,8 +83,8 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
         "partial": view(whole, "partial", "absent"),
         "answer": view(whole, "proofs") or view(whole, "answer"),
         "output": view(whole, "output"),
-        "parts": [one for one in _parts(whole) if one.views or drawn.get(one.id)],
-        **drawn,
+        "parts": [one for one in _parts(whole) if one.views or (patch and one.id == "patch")],
+        "patch": patch,
         "spent": Markup(" ").join(one.text for one in spent.blocks) if spent else "",
     }
 

@@ -19,6 +19,12 @@ EXPOSED = 0.10
 NOT_DATA = 0.10
 """Share of a step from which a loss that nothing explains is not called waiting for data."""
 
+OF_THE_DATA = ("input", "storage")
+"""Sides of a verdict that say what a step waits for."""
+
+HOST_WORK = {True: "host work: Python, callbacks", False: "host work: the loop's own Python"}
+"""How it is called, without PyTorch and with it."""
+
 LONGEST_NAME = 40
 """A line that stands for itself has a longer name than the bar has room for."""
 
@@ -37,13 +43,16 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     real, resident = diagnosis.step_s, diagnosis.resident_s
     if real is None or resident is None or real <= 0:
         return []
-    busy = min(resident, real)
-    host = min(diagnosis.host_s or 0.0, busy)
+    busy, verdict = min(resident, real), diagnosis.verdict
+    name, share = _own(diagnosis)
+    host_s = diagnosis.host_s
+    if verdict.bottleneck == "host" and host_s is None and not share:
+        host_s = _beside_model(diagnosis) * busy
+    host = min(host_s or 0.0, busy)
     compiling = min(real - busy, _compiling(diagnosis))
     gap = real - busy - compiling
     waiting = gap if alone is None else min(gap, alone)
-    verdict = diagnosis.verdict
-    blamed = verdict.bottleneck in ("input", "storage") or verdict.grade == "settled"
+    blamed = verdict.bottleneck in OF_THE_DATA or verdict.grade == "settled"
     open_ = job is None and gap >= NOT_DATA * real and not blamed
     waiting = 0.0 if open_ else waiting
     in_gap, in_step, late = _waits(real, job)
@@ -57,22 +66,32 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     model = busy - host
     exchange = min(exchange, model)
     held_up = min(in_step, model - exchange)
-    name, share = _own(diagnosis)
     # a pause of the machine is nobody's share
     explained = real - max(0.0, gap - waiting - others)
     own = min(share * explained, model - exchange - held_up)
+    between = diagnosis.evidence.loop.kind == "call" and verdict.bottleneck not in OF_THE_DATA
     parts: list[Part] = [
         (_model_name(job, real), model - exchange - held_up - own, MODEL),
         (f"your own {name}", own, HOST),
-        ("host work: Python, callbacks", host, HOST),
+        (HOST_WORK[diagnosis.evidence.torch_ is None], host, HOST),
         ("tracing and compiling", compiling, HOST),
         ("exchange of gradients", exchange, EXCHANGE),
         (f"waiting for {late}", others + held_up, RANKS),
-        ("waiting for data", waiting, DATA),
+        ("the rest of the loop" if between else "waiting for data", waiting, DATA),
         ("not explained", gap - waiting - others, UNEXPLAINED),
     ]
     shown = {MODEL} if open_ else {MODEL, DATA}
     return [part for part in parts if part[1] > 1e-9 or part[2] in shown]
+
+
+def _beside_model(diagnosis: Diagnosis) -> float:
+    """The share of a resident step of PyTorch that is none of its model's; 0 if not known."""
+    torch = diagnosis.evidence.torch_
+    split = () if torch is None else known(torch.split_) or ()
+    whole = sum(part.seconds for part in split if part.name != "input")
+    of_model = ("forward", "backward", "optimizer", "graph")
+    model = sum(part.seconds for part in split if part.name in of_model)
+    return 1 - model / whole if whole else 0.0
 
 
 def _compiling(diagnosis: Diagnosis) -> float:

@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import MB, ms
 from trainperf.model import Equivalence, Evidence, Objects, StorageWait
-from trainperf.model.words import decimal_size as size
+from trainperf.model.words import size
 
 
 def _step_s(objects: Objects) -> float | None:

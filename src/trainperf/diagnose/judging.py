@@ -287,16 +287,10 @@ def _proven(
     findings = parts.read_or(
         shown, "the order after the trials", rank.after_trials, shown, tried.trials, evidence
     )
+    judged_by = evidence, findings, tried.trials
     return replace(
         first,
-        verdict=parts.read_or(
-            first.verdict,
-            "the verdict",
-            rank.verdict_after,
-            evidence,
-            findings,
-            tried.trials,
-        ),
+        verdict=parts.read_or(first.verdict, "the verdict", rank.verdict_after, *judged_by),
         findings=findings,
         trials=tried.trials,
         trying=tried.trying,

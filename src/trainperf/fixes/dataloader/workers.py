@@ -227,7 +227,9 @@ class TorchWorkers(Fix):
         text = f"{named(loader)} is read {text}; {cores_said(evidence)}."
         if max(offered) > cores_per_rank(evidence) > 0:
             share = percent(min(1.0, maker_share(evidence)))
-            text += f" Each maker keeps {share} of a core busy, so more than cores can pay."
+            text += (
+                f" Each maker keeps {share} of a core busy: it waits, so more than cores can pay."
+            )
         first, code = "", ""
         if loader.iterable and not loader.sharded:
             text += " It was not seen to ask which worker it is in: each may deliver all of it."

@@ -22,7 +22,7 @@ from ...process import frames
 from ...process.patching import around, undo
 from ...process.process import Attempt, Guard
 from ...timing.budget import Budget
-from . import loaders, settings, sharing
+from . import loaders, settings
 from .items import (
     Items,
     cores_used,
@@ -68,11 +68,11 @@ def record(driver: Driver, deadline: float) -> None:
         reason = "the loop takes its batches from no DataLoader"
         driver.record.write("missing", what="stages", reason=reason)
         return
-    states = sharing.global_states()
+    states = settings.global_states()
     try:
         _Taking(driver, loader, deadline, facts).all()
     finally:
-        sharing.restore(states)
+        settings.restore(states)
 
 
 class _Taking:
@@ -133,17 +133,17 @@ class _Taking:
         dataset = self.loader.dataset
         dataset = _copied(dataset) if self.loader.num_workers else dataset
         self.items = items = Items(dataset, self.loader)
-        before = sharing.global_states()
+        before = settings.global_states()
         held = [
-            (path, one, sharing.generator_state(one)) for path, one in sharing.generators(dataset)
+            (path, one, settings.generator_state(one)) for path, one in settings.generators(dataset)
         ]
         accesses = Accesses(self.driver.process)
         with own_threads(self.loader) as threads, accesses.timed():
             used = cores_used(lambda: items.make(self.indices, seconds))
         self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
         self.facts["item_threads"] = threads if used > 1.3 else 1
-        self.facts["random"] = sharing.drawn(before, sharing.global_states())
-        moved = [path for path, one, state in held if sharing.generator_state(one) != state]
+        self.facts["random"] = settings.drawn(before, settings.global_states())
+        moved = [path for path, one, state in held if settings.generator_state(one) != state]
         if moved and self.loader.num_workers == 0:
             self.facts["shared_state"] = (
                 f"`{moved[-1]}` is a random generator, and each worker would draw the same "

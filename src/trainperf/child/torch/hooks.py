@@ -247,8 +247,7 @@ class Evaluations:
         def begins(model: Any) -> None:
             self._hook.remove()
             wanted = any(weight.requires_grad for weight in model.parameters())
-            where = frames.site(frames.users_frame()[0])
-            self._first = {"where": where, "grad": torch.is_grad_enabled() and wanted}
+            self._first = {"where": frames.here(), "grad": torch.is_grad_enabled() and wanted}
 
         def hook(model: Any, _arguments: Any) -> None:
             if not torch.compiler.is_compiling():  # else it is a part of another model

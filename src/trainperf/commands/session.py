@@ -204,11 +204,9 @@ def run(
         )
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
-        if swept.processes:
-            many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
-            progress.note(f"ended {many} that an earlier run had left, which was killed")
-        if swept.folders:
-            progress.note(f"cleared what such a run had left in {', '.join(swept.folders)}")
+        if swept:
+            left = ", ".join(swept)
+            progress.note(f"cleared what an earlier run had left, which was killed: {left}")
         progress.phase(f"{named}: starting")
         try:
             diagnosis, recording = (pipeline or run_diagnosis)(request, _Shown(progress, named))

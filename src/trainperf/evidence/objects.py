@@ -14,7 +14,7 @@ from trainperf.run.event_files import training
 LATE_S = 0.5
 """Sums are written some time after the request: those just behind the last block belong to it."""
 
-SUMMED = ("requests", "seconds", "gets", "bytes", "body_s", "sized", "sized_bytes")
+SUMMED = ("requests", "seconds", "gets", "bytes", "body_s", "sized_bytes")
 
 Busy = tuple[float, float, float]
 """From when until when a process read, and how many requests it had under way."""
@@ -61,7 +61,7 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
             processes.append((since, last["t"], max(1.0, took / busy)))
     found = []
     for name, numbers in sums.items():
-        requests, gets, sized = (int(numbers[key]) for key in ("requests", "gets", "sized"))
+        requests, gets = int(numbers["requests"]), int(numbers["gets"])
         common = os.path.commonprefix([bucket["prefix"] for bucket in lasts[name]])  # noqa: RUF071
         endpoint = next((last["endpoint"] for last in lasts[name] if last["endpoint"]), "")
         public = "amazonaws.com" in endpoint and "vpce" not in endpoint  # boto3 finds it by itself
@@ -71,7 +71,7 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
             requests=requests,
             request_s=numbers["seconds"] / requests if requests else None,
             bytes=int(numbers["bytes"]),
-            mean_object_bytes=numbers["sized_bytes"] / sized if sized else None,
+            mean_object_bytes=numbers["sized_bytes"] / gets if gets else None,
             errors=tuple(sorted((+errors[name]).items())),
             body_s=numbers["body_s"] / gets if gets else None,
             seconds=end - begin if end > begin else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recordings import FIT, observed, recording
-from trainperf.evidence.usage import usage
+from trainperf.evidence.timing import usage
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, PhaseUse, Sample
 
 REAL = {"e": "phase", "p": "real", "b": 0, "t": 10.0}
@@ -19,17 +19,6 @@ def host(**fields: Any) -> HostSample:
 def phases(*samples: Sample) -> dict[str, PhaseUse]:
     run = recording(FIT, REAL, RESIDENT, samples=samples)
     return {use.phase: use for use in usage(run, observed(FIT, REAL, RESIDENT))}
-
-
-def test_each_phase_has_the_periods_of_its_own_samples() -> None:
-    found = phases(
-        Sample(11.0, host(quota_periods=1, quota_throttled=1)),
-        Sample(12.0, host(quota_periods=3, quota_throttled=2)),
-        Sample(13.0, host()),
-        Sample(21.0, host(quota_periods=5, quota_throttled=0)),
-    )
-    assert found["real"].throttled_share == 0.75
-    assert found["resident"].throttled_share == 0.0
 
 
 def gpu(*samples: GpuSample) -> dict[str, Any]:

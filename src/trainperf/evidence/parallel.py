@@ -2,24 +2,141 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from trainperf.evidence.devices import index_of
-from trainperf.evidence.events import Observed
-from trainperf.evidence.exchange import ddp, exchange, strategy
-from trainperf.evidence.ranks import stragglers, summarise
+from trainperf.child.timing.estimating import estimate
+from trainperf.evidence.devices import by_uuid
+from trainperf.evidence.events import Observed, read_as
+from trainperf.evidence.ranks import NOT_SWITCHED, stragglers, summarise
 from trainperf.model import (
+    AllReduce,
+    Ddp,
     Event,
+    Exchange,
     Loop,
     Machine,
     Measure,
+    Missing,
     Parallel,
     Rank,
     Recording,
     Sample,
     ScalingPoint,
+    Site,
+    Strategy,
 )
+from trainperf.model.parallel import NOT_TIMED
+
+DDP = "DistributedDataParallel"
+
+LONGER = Missing("a step took longer without the exchange than with it: the machine was not quiet")
+ODD = 0.05
+"""By so much of a step it has to be longer, beyond its interval."""
+
+
+def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange | None:
+    """The exchange of gradients; None if none that trainperf knows was seen.
+
+    `ranks` are those that reported, `lead` is what one of them recorded of the job.
+    """
+    event, spread = lead.last("exchange"), strategy(lead)
+    if event is None:  # it was not timed
+        if spread is not None and spread.replicas > 1:
+            event = {"method": spread.cls, "backend": spread.cross_device_ops}
+        elif lead.last("ddp") is not None and lead.place is not None:
+            event = {"method": DDP, "backend": lead.place.get("backend")}
+        else:
+            return None
+    alone = lead.last("all_reduce")
+    timed = alone is not None and alone.get("seconds") and int(alone.get("devices") or 0) > 1
+    return Exchange(
+        method=str(event["method"]),
+        backend=str(event.get("backend") or ""),
+        replicas=int(event.get("replicas") or replicas),
+        seconds_=cost(ranks),
+        waiting_=waiting(ranks),
+        bytes=event.get("bytes"),
+        buckets=tuple(event.get("buckets") or ()),
+        all_reduce=(
+            read_as(AllReduce, alone)
+            if alone is not None and timed
+            else lead.missing("all_reduce", NOT_TIMED.reason)
+        ),
+    )
+
+
+def cost(ranks: Sequence[Rank]) -> Measure | Missing:
+    """Seconds that the exchange adds to a step: real less local, of the slowest rank.
+
+    All ranks wait for the one whose own work takes longest, so what its step has beyond
+    that work is the exchange itself. Both times are of one process and of phases that
+    alternate, so the interval is that of their pairs: what drifts, drifts in both.
+    Never below 0 nor above the step; `low` is 0 where the interval contains it. Steps that
+    surely take much longer without the exchange were held up by something else, and tell
+    nothing.
+    """
+    timed = [(rank.local, rank.real) for rank in ranks if isinstance(rank.local, Measure)]
+    if not timed:
+        return _why(ranks)
+    local, real = max(timed, key=lambda pair: pair[0].seconds)
+    if isinstance(real, Missing):
+        return real
+    half, seconds = None, real.seconds - local.seconds
+    if len(real.blocks) == len(local.blocks) > 0:
+        pairs = zip(real.blocks, local.blocks, strict=True)
+        half = estimate([with_it - without for with_it, without in pairs]).half
+    elif real.high is not None and local.high is not None:
+        half = math.hypot(real.noise * real.seconds, local.noise * local.seconds)
+    found = Measure(max(0.0, seconds), min(real.steps, local.steps), ())
+    if half is None:
+        return found
+    if seconds + half < -ODD * real.seconds:
+        return LONGER
+    low, high = max(0.0, seconds - half), max(0.0, seconds + half)
+    return replace(found, low=low, high=min(real.seconds, high))
+
+
+def waiting(ranks: Sequence[Rank]) -> float | Missing:
+    """Seconds that the mean rank waits for the slowest in each step.
+
+    By the steps without exchange, in which no rank waits for another. None waits for
+    longer than its real step has beyond its own work.
+    """
+    if len(ranks) < 2:
+        return Missing("one process runs all replicas")
+    timed = [(rank.local, rank.real) for rank in ranks if isinstance(rank.local, Measure)]
+    if len(timed) < 2:
+        return _why(ranks)
+    slowest = max(local.seconds for local, _ in timed)
+    longest = (
+        (local, slowest if isinstance(real, Missing) else real.seconds) for local, real in timed
+    )
+    return statistics.fmean(max(0.0, min(slowest, most) - local.seconds) for local, most in longest)
+
+
+def ddp(lead: Observed) -> tuple[Ddp, ...]:
+    """The `DistributedDataParallel`s of the process; of each, what was said last."""
+    found: dict[tuple[str, Site | None], Ddp] = {}
+    for event in lead.all("ddp"):
+        wrapper = read_as(Ddp, event)
+        found[wrapper.model, wrapper.where] = wrapper
+    return tuple(found.values())
+
+
+def strategy(lead: Observed) -> Strategy | None:
+    """The `tf.distribute` strategy of the process, by what was said of it last."""
+    event = lead.last("tf_strategy")
+    return None if event is None else read_as(Strategy, event)
+
+
+def _why(ranks: Sequence[Rank]) -> Missing:
+    """Why the step was not timed without exchange: in the words of the first rank."""
+    reasons = (rank.local for rank in ranks if isinstance(rank.local, Missing))
+    return next(reasons, Missing(NOT_SWITCHED))
+
 
 _SLOWER = 1.1
 """A step on one device longer than this many of the job's is no matter of rounding."""
@@ -42,12 +159,13 @@ def parallel(recording: Recording, observed: Observed, machine: Machine) -> Para
 
 def on_gpus(ranks: Sequence[Rank], machine: Machine) -> list[Rank]:
     """The ranks, those of this host with the GPU that each of them has, as NVML counts."""
-    return [
-        replace(rank, gpu=index_of(rank.gpu_uuid, machine.gpus))
-        if rank.gpu_uuid and rank.host == machine.hostname
-        else rank
-        for rank in ranks
-    ]
+    told = []
+    for rank in ranks:
+        if rank.gpu_uuid and rank.host == machine.hostname:
+            gpu = by_uuid(rank.gpu_uuid, machine.gpus)
+            rank = replace(rank, gpu=None if gpu is None else gpu.index)
+        told.append(rank)
+    return told
 
 
 def joined(
@@ -65,7 +183,10 @@ def joined(
     longest = {rank.rank: rank for rank in timed}
     processes = tuple(longest[number] for number in sorted(longest))
     expected = max(int(place.get("world_size") or 1), 1)
-    replicas = _replicas(lead, expected)
+    replicas = int((lead.last("exchange") or {}).get("replicas") or 0)
+    if not replicas:  # a strategy of TensorFlow counts those of all workers, PyTorch its own
+        replicas = int(lead.facts.get("replicas") or 1)
+        replicas *= 1 if replicas >= expected or _untied(lead) else expected
     spread = strategy(lead)
     if expected < 2 and replicas < 2 and (spread is None or spread.replicas < 2):
         return None
@@ -108,19 +229,6 @@ def whole_job(loop: Loop, job: Parallel | None) -> Loop:
     )
 
 
-def _replicas(lead: Observed, expected: int) -> int:
-    """Copies of the model over the whole job.
-
-    A strategy of TensorFlow counts those of all workers, a process of PyTorch its own. Of
-    processes that nothing ties together each counts for itself.
-    """
-    replicas = (lead.last("exchange") or {}).get("replicas")
-    if replicas:
-        return int(replicas)
-    own = int(lead.facts.get("replicas") or 1)
-    return own if own >= expected or _untied(lead) else own * expected
-
-
 def _untied(lead: Observed) -> bool:
     """Whether nothing that trainperf knows ties the processes of a launcher together."""
     return lead.place is not None and lead.place.get("tied") is False
@@ -157,25 +265,21 @@ def with_scaling(parallel: Parallel, points: Sequence[ScalingPoint], reason: str
     """Return the job with what the same script gave on fewer devices.
 
     Points have the same batch per device; efficiencies are filled in where one of them
-    is of one device. `reason` says why there are no points, or not all.
+    is of one device: samples per second and device over its, or steps where there are no rates.
+    `reason` says why there are no points, or not all.
     """
     ordered = sorted(points, key=lambda point: point.devices)
-    single = next((point for point in ordered if point.devices == 1), None)
-    filled = tuple(replace(point, efficiency=_efficiency(point, single)) for point in ordered)
     real = [rank.real.seconds for rank in parallel.processes if isinstance(rank.real, Measure)]
-    notes = parallel.notes
-    if single is not None and real and single.real_s > _SLOWER * max(real):
-        notes = (*notes, _ALONE_SLOWER)
-    return replace(parallel, scaling=filled, scaling_reason=reason, notes=notes)
+    notes, single = parallel.notes, next((p for p in ordered if p.devices == 1), None)
+    if single is not None:
+        alone = single
+        if real and alone.real_s > _SLOWER * max(real):
+            notes = (*notes, _ALONE_SLOWER)
 
+        def efficiency(point: ScalingPoint) -> float:
+            if point.samples_per_s and alone.samples_per_s:
+                return point.samples_per_s / point.devices / alone.samples_per_s
+            return alone.real_s / point.real_s
 
-def _efficiency(point: ScalingPoint, single: ScalingPoint | None) -> float | None:
-    """Samples per second and device over those of one device.
-
-    Without rates, the steps are compared: the batch per device is the same.
-    """
-    if single is None:
-        return None
-    if point.samples_per_s and single.samples_per_s:
-        return point.samples_per_s / point.devices / single.samples_per_s
-    return single.real_s / point.real_s
+        ordered = [replace(point, efficiency=efficiency(point)) for point in ordered]
+    return replace(parallel, scaling=tuple(ordered), scaling_reason=reason, notes=notes)

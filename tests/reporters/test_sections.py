@@ -45,7 +45,7 @@ from trainperf.model import (
     Verdict,
     Volume,
 )
-from trainperf.model.running import RunningJob
+from trainperf.model.diagnosis import RunningJob
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, machine, step, training

@@ -162,7 +162,7 @@ def _bucket(bucket: Objects) -> Iterator[str]:
     if bucket.concurrency is not None:
         yield f"{units.number(bucket.concurrency, 2)} at once"
     if bucket.mean_object_bytes is not None:
-        yield f"objects of {units.decimal_size(bucket.mean_object_bytes)} on average"
+        yield f"objects of {units.size(bucket.mean_object_bytes)} on average"
     yield from (f"{name} {units.count(many, 'time')}" for name, many in bucket.errors)
 
 

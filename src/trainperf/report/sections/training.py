@@ -70,8 +70,8 @@ def _ledger(whole: Training, now_s: float, page: Page) -> None:
     """Write how long the training takes in all, and of a ledger what it consists of."""
     rows: list[list[Words | str]] = []
     for item in whole.items if whole.basis == "ledger" else ():
-        now = "" if item.part == "once" else units.duration(item.now_s)
-        after = "" if item.after_s is None else units.duration(item.after_s)
+        now = "" if item.part == "once" else units.clock(item.now_s)
+        after = "" if item.after_s is None else units.clock(item.after_s)
         rows.append([item.name, "" if item.count == 1 else f"{item.count:,}", now, after])
     after = "" if whole.seconds_after is None else units.clock(whole.seconds_after)
     rows.append([say("in all", STRONG), "", units.clock(now_s), after + _interval(whole)])

@@ -247,9 +247,10 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
     converted: list[ast.AST] = []
     if batch == "all":
         training = innermost_loop(script, loop)
-        place = _given_place(training, calls)
         for node in module.nodes:  # an evaluation is given such batches as well
-            if node is training or (place and _given_place(node, calls) == place):
+            own = [given for given in inside(node) if given in calls] if _batch(node) else []
+            names = [ast.unparse(part) for part in _batch(node)]
+            if node is training or any(root(given.args[0]) in names for given in own):
                 _convert_in(script, loop, node)
                 converted.append(node)
     for given in calls:
@@ -267,15 +268,6 @@ def _calls_of(module: Module, model: ast.expr) -> list[ast.Call]:
         if any(ast.unparse(given) == text != name for name, given in handed(function, call)):
             raise CannotRewrite(f"{function.name} has the model by another name")
     return [call for call in calls if call.args and ast.unparse(call.func) == text]
-
-
-def _given_place(loop: ast.AST, calls: list[ast.Call]) -> tuple[int, int] | None:
-    """How many names a loop gives its batch, and which of them its own body gives the model."""
-    names = [ast.unparse(part) for part in _batch(loop)]
-    for node in inside(loop) if names else ():
-        if node in calls and isinstance(node, ast.Call) and root(node.args[0]) in names:
-            return len(names), names.index(root(node.args[0]))
-    return None
 
 
 def _batch(loop: ast.AST) -> list[ast.expr]:

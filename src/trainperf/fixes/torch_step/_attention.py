@@ -386,8 +386,9 @@ class Reading:
                 "0.5" if rate is None else self.text(rate), when.removeprefix("True")
             )
         hidden = first or named.get("mask")
-        step = hidden and Step("hide", hidden, second or named.get("value"))
-        return None if step is None else chain.then(step)
+        if hidden is None:
+            return None
+        return chain.then(Step("hide", hidden, second or named.get("value")))
 
     def _is_flat(self, node: ast.expr) -> bool:
         """Whether `x`, or a linear layer of it, has the dimensions of `B, T, C = x.shape`."""

@@ -6,7 +6,6 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -220,15 +219,6 @@ class Hooks:
             self.failed(error)
 
 
-@dataclass
-class _Optimizer:
-    """What the calls of one optimizer were seen to be."""
-
-    step: Place | None = None
-    zero_grad: Place | None = None
-    set_to_none: bool | None = None
-
-
 class Settings:
     """The arguments of the calls of a step, and the settings that they are made under.
 
@@ -244,7 +234,7 @@ class Settings:
         self.scales = False
         self.autocast: dict[Place | None, str] = {}
         self._models: dict[int, tuple[Any, Place | None, Any, set[Any]]] = {}
-        self._optimizers: dict[int, _Optimizer] = {}
+        self._steps: dict[int, Place] = {}
         self._trains: set[int] = set()
 
     def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -287,14 +277,7 @@ class Settings:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         self.closure |= callable(closure)
         if call.place is not None:
-            self._optimizers.setdefault(call.of, _Optimizer()).step = call.place
-
-    def zero_grad(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An optimizer's `zero_grad` is called."""
-        self.calls(call, args, kwargs)
-        seen = self._optimizers.setdefault(call.of, _Optimizer())
-        seen.set_to_none = bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", 1))
-        seen.zero_grad = call.place or seen.zero_grad
+            self._steps[call.of] = call.place
 
     def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A gradient scaler is used; a disabled one does nothing."""
@@ -310,7 +293,5 @@ class Settings:
                 settings = self.autocast.get(place, ""), self.retains
                 call = ModelCall(module, args, kwargs, site(place), len(shapes), *settings)
                 loops.models.calls[key] = call
-        for key, calls in self._optimizers.items():
-            known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
-            known.step, known.zero_grad = site(calls.step), site(calls.zero_grad)
-            known.set_to_none = calls.set_to_none
+        for key, place in self._steps.items():
+            loops.optimizer_calls.setdefault(key, OptimizerCalls()).step = site(place)

@@ -21,7 +21,7 @@ class Fake(Watcher):
 
     def source(self) -> None: ...
 
-    def exchange_extras(self) -> list[Any]:
+    def exchange_extras(self, driver: Any) -> list[Any]:
         return []
 
     @property

@@ -63,8 +63,9 @@ class Driver(FakeProcess):
         self.device = SimpleNamespace(asynchronous=False)
         self.plan = SimpleNamespace(step_estimate=lambda: self.step_s, slow=False)
 
-    def tracer(self) -> Tracer | None:
-        return self.traced_by
+    @property
+    def loops(self) -> Any:
+        return SimpleNamespace(tracer=lambda driver: self.traced_by)
 
 
 def run(driver: Driver, most: int = 50) -> int:

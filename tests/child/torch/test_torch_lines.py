@@ -65,12 +65,10 @@ class Driver:
         self.device = SimpleNamespace(asynchronous=False)
         self.plan = SimpleNamespace(step_estimate=lambda: 0.001, slow=False)
         self.loops = SimpleNamespace(main=threading.get_ident(), compiles=False, lines=None)
+        self.loops.tracer = lambda driver: TorchTracer(driver, within=self.within)
         self.within = False
 
     def sync(self) -> None: ...
-
-    def tracer(self) -> Any:
-        return TorchTracer(self, within=self.within)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

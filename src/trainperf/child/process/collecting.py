@@ -13,14 +13,15 @@ OLDEST = 2
 class Collections:
     """Seconds that collections took in steps, and how many went through all objects.
 
-    They stop all threads of Python, whichever one sets them off.
+    They stop all threads of Python, whichever one sets them off. `counted` is what so many steps
+    took of them.
     """
 
     def __init__(self) -> None:
         self._seconds = 0.0
         self._full = 0
         self._began: float | None = None
-        self._counted = {"seconds": 0.0, "full": 0, "steps": 0}
+        self.counted = {"seconds": 0.0, "full": 0, "steps": 0}
 
     def watch(self) -> None:
         """Begin to time them."""
@@ -34,14 +35,10 @@ class Collections:
     def step_ended(self, counts: bool) -> None:
         """Take what was collected since the last step's end as that of a step, if it `counts`."""
         if counts:
-            self._counted["seconds"] += self._seconds
-            self._counted["full"] += self._full
-            self._counted["steps"] += 1
+            self.counted["seconds"] += self._seconds
+            self.counted["full"] += self._full
+            self.counted["steps"] += 1
         self._seconds, self._full = 0.0, 0
-
-    def counted(self) -> dict[str, float]:
-        """Return the seconds and full collections of so many steps."""
-        return self._counted
 
     def _called(self, phase: str, info: dict[str, Any]) -> None:
         if phase == "start":

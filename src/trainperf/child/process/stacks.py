@@ -98,9 +98,8 @@ class StackSampler:
         self._switch = sys.getswitchinterval()
         self._main = threading.main_thread().ident
         self._counts: Counter[tuple[str, str, int, str, int, str]] = Counter()
-        self.fetching = 0  # samples in which the main thread was getting its next batch
         self.samples = 0
-        self.in_steps = 0  # those within a step
+        self.in_steps = self.fetching = 0  # those within a step, and while it gets its batch
         self._in_step = False
         self.whole = 0  # those of them whose stacks were kept
         self.whole_s = 0.0  # the time that these stand for
@@ -124,22 +123,30 @@ class StackSampler:
         most = self._counts.most_common(200)
         return [dict(zip(names, (*key, n), strict=True)) for key, n in most]
 
+    def seen(self) -> dict[str, Any]:
+        """Return what was sampled besides the counts, as the record has it, once stopped."""
+        return {
+            "total": self.samples,
+            "sources": self.sources(),
+            "stacks": self.stacks(),
+            "whole": self.whole,
+            "whole_s": self.whole_s,
+            "steps": self.in_steps,
+            "fetching": self.fetching,
+        }
+
     def sources(self) -> list[dict[str, Any]]:
         """Return the text of the functions that were seen most, as it runs, once stopped."""
         seen: Counter[CodeType] = Counter()
         for (_, _, _, places), (times, _) in self._stacks.items():
             if places:
                 seen[places[0].f_code] += int(times)
-        return [
-            {
-                "file": code.co_filename,
-                "def": code.co_firstlineno,
-                "function": _name(code),
-                "text": text,
-            }
+        names = ("file", "def", "function", "text")
+        rows = [
+            (code.co_filename, code.co_firstlineno, _name(code), _text(code))
             for code, _ in seen.most_common(MOST_SOURCES)
-            if (text := _text(code))
         ]
+        return [dict(zip(names, row, strict=True)) for row in rows if row[-1]]
 
     def stacks(self) -> list[dict[str, Any]]:
         """Return whole stacks, how often each was seen in steps and for how long, once stopped.
@@ -150,24 +157,15 @@ class StackSampler:
         `within` is why the framework ran it. `thread` is "main" for what the steps pass in, also
         where the framework runs it elsewhere.
         """
-        told = []
+        rows = []
+        names = ("thread", "path", "text", "call", "into", "native", "within", "n", "s")
         dearest = sorted(self._stacks.items(), key=lambda item: -item[1][1])[:MOST_STACKS]
         for (thread, into, within, places), (n, seconds) in dearest:
             call, native = _call_of(places[0]) if places and not into else ("", False)
-            told.append(
-                {
-                    "thread": thread,
-                    "path": [users_site(place) for place in reversed(places)],
-                    "text": line_text(places[0]) if places else "",
-                    "call": call,
-                    "into": into,
-                    "native": native,
-                    "within": within,
-                    "n": n,
-                    "s": seconds,
-                }
-            )
-        return told
+            path = [users_site(place) for place in reversed(places)]
+            text = line_text(places[0]) if places else ""
+            rows.append((thread, path, text, call, into, native, within, n, seconds))
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _run(self) -> None:
         own, last = threading.get_ident(), time.perf_counter()

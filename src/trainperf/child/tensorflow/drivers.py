@@ -130,9 +130,7 @@ class ArgumentDriver(InputDriver):
 
     def epoch_went_on(self, iterator: Any) -> None:
         """The loop's epoch was over and another was begun in its place."""
-        if self._at is not None:
-            self._step_ended(self._at, self.device.mark())
-            self._at = None
+        self._end_step(self.device.mark())
         self._take_from(iterator)  # which Keras is handed as well
         self.epoch_reopened()
 

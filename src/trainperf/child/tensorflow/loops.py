@@ -48,6 +48,7 @@ class TensorFlowLoops(Loops):
 
     name = "tensorflow"
     batches = tf_batches
+    shared_input = "the workers of a strategy ask each other for every batch"
     closes_late = True  # tf.data waits for the thread that tunes its buffers, up to seconds
 
     def __init__(self, training: Training) -> None:

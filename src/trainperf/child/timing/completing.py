@@ -39,7 +39,7 @@ def describe(driver: Any) -> None:
 
 def extras(driver: Any) -> list[Extra]:
     """The extra measurements in order; several ranks leave out what they cannot do in step."""
-    found = [*driver.exchange_extras(), *driver.extras]
+    found = [*driver.loops.exchange_extras(driver), *driver.extras]
     if driver.world is None or driver.loops.probes_in_step:
         return found
     driver.record.write("missing", what="probes", reason=ALONE)

@@ -6,6 +6,7 @@ turn, so what runs here is not what stands after the training.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from threading import Lock, Timer
 from typing import Any
@@ -49,30 +50,30 @@ class Beside:
 class Cycles:
     """The turns of the loop around `fit`, of which one at least is seen whole or in part.
 
-    `limit_s` is how long it may take until the process is told to stop.
+    A turn begins as `fit` returns (`_left_at`) and is `_turn`, as the record has it, once `fit` is
+    called again; it is written as the first step of that begins, or ends where another model is to
+    be traced in it (`_anew_at`). After `limit_s` what was seen until then is all: the process may
+    be stopped.
     """
 
     def __init__(self, driver: Any, limit_s: float) -> None:
         self._driver = driver
-        self._process = driver.process
+        self._record = driver.record
         self._clock = driver.clock
         self._until = self._clock() + limit_s
         self._again_until = self._clock() + AGAIN_S
         self._lock = Lock()
         self._over = False
-        self._began: float | None = None  # the end of `fit`
-        self._gap: float | None = None  # from there to the next one
-        self._aside_s = 0.0  # of it, our own calls
-        self._turn: int | None = None  # of the loop around `fit`, when it ended
-        self._fit_at = 0.0
-        self._fit_s: float | None = None
-        self._tail: float | None = None
-        self._seen = 0
-        self._anew: dict[str, Any] | None = None  # a turn whose `fit` is of another model
-        self._anew_at = 0.0  # when its first step began, which traces it
+        self._left_at: float | None = None
+        self._aside_s = 0.0  # since then, our own calls
+        self._counter: int | None = None  # of the loop around `fit`, when it returned
         self._beside: Beside | None = None
-        self._found: dict[str, Any] = {}
-        self._process.record.write("cycles", limit_s=limit_s)
+        self._ended: dict[str, Any] = {}
+        self._turn: dict[str, Any] | None = None
+        self._fit_at: float | None = None
+        self._anew_at: float | None = None
+        self._seen = 0
+        self._record.write("cycles", limit_s=limit_s)
         self._timer = Timer(limit_s, self._late)
         self._timer.daemon = True
         self._timer.start()
@@ -80,31 +81,32 @@ class Cycles:
     def fit_ended(self, sure: bool) -> None:
         """`fit` has returned; `sure` says that the loop around it has another turn."""
         now = self._clock()
-        self._fit_s = now - self._fit_at if self._seen else None
-        self._tail = self._driver.leave(now)
+        fit_s = None if self._fit_at is None else now - self._fit_at
+        self._ended = {"fit_s": fit_s, "tail_s": self._driver.leave(now)}
         if not sure:
             self._finish()
             return
-        self._driver.record.write("phase", p="outside", b=0)
+        self._record.write("phase", p="outside", b=0)
         self._beside = Beside(self._driver)
-        self._turn = turns.counter()
+        self._counter = turns.counter()
         self._aside_s = 0.0
-        self._began = self._clock()
+        self._left_at = self._clock()
 
     def fit_begins(self) -> None:
         """`fit` is called again."""
-        if self._began is None:
+        if self._left_at is None:
             return
         with self._lock:
-            self._gap = self._clock() - self._began - self._aside_s
-            now, turn = turns.counter(), self._turn
-            made = None if now is None or turn is None or now <= turn else now - turn
-            self._found = self._taken() | {"turns": made}
+            self._turn = self._taken()
+            now, before = turns.counter(), self._counter
+            made = 0 if now is None or before is None else now - before
+            self._turn["turns"] = made if made > 0 else None
+            self._left_at = None
         self._fit_at = self._clock()
 
     def between(self) -> bool:
         """Whether `fit` has returned, and is not called again yet."""
-        return self._began is not None and self._gap is None
+        return self._left_at is not None
 
     def lay_aside(self, seconds: float) -> None:
         """Leave seconds out of the time until it is called again."""
@@ -115,23 +117,18 @@ class Cycles:
 
         Returns whether it is the first one of another model: `first_step` is to make it.
         """
-        if self._gap is None:
-            return False
         with self._lock:
-            if self._over:
+            if self._turn is None or self._fit_at is None or self._over:
                 return False
-            gap, self._gap, self._began = self._gap, None, None
+            now = self._clock()
             self._seen += 1
-            opening = self._clock() - self._fit_at
-            turn = {"complete": True, "opening_s": opening, **self._found}
+            self._turn["opening_s"] = now - self._fit_at
             if not same:  # what its model takes to trace shows once this step is over
-                self._anew, self._anew_at = {"gap": gap, **turn}, self._clock()
+                self._anew_at = now
                 return True
-            self._write(gap, **turn)
-        whole = gap + opening + expected(self._driver)
-        until = min(self._again_until, self._until)
-        enough = self._seen >= MOST or self._clock() + whole > until
-        if enough:
+            whole = self._turn["gap_s"] + self._turn["opening_s"] + expected(self._driver)
+            self._write()
+        if self._seen >= MOST or now + whole > min(self._again_until, self._until):
             self._finish()
         return False
 
@@ -140,34 +137,36 @@ class Cycles:
         try:
             result = call()
         except BaseException:
-            with self._lock:
-                if not self._over and self._anew is not None:
-                    self._write(**self._anew)  # it has no end to be timed to
-                self._anew = None
-            self._finish()
+            self._anew_at = None  # it has no end to be timed to
             raise
-        with self._lock:
-            if not self._over and self._anew is not None:
-                self._write(**self._anew, first_s=self._clock() - self._anew_at)
-        self._finish()
+        finally:
+            with self._lock:
+                if not self._over:
+                    self._write()
+            self._finish()
         return result
 
     # ------------------------------------------------------------------ internal
 
     def _taken(self) -> dict[str, Any]:
+        """What was seen since `fit` returned."""
         assert self._beside is not None
-        return self._beside.take()
+        assert self._left_at is not None
+        gap = self._clock() - self._left_at - self._aside_s
+        return {"gap_s": gap, "opening_s": None, **self._ended, **self._beside.take()}
 
-    def _write(self, gap: float, **fields: Any) -> None:
-        self._process.record.write(
-            "cycle", gap_s=gap, fit_s=self._fit_s, tail_s=self._tail, **fields
-        )
+    def _write(self, complete: bool = True) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            if self._anew_at is not None:
+                turn["first_s"] = self._clock() - self._anew_at
+            self._record.write("cycle", complete=complete, **turn)
 
     def _finish(self) -> None:
         with self._lock:
             self._over = True
         self._timer.cancel()
-        self._process.finish()
+        self._driver.process.finish()
 
     def _late(self) -> None:
         """The time is over: what was seen until now is all."""
@@ -175,18 +174,12 @@ class Cycles:
             if self._over:
                 return
             self._over = True
-            with Attempt(self._process, "what follows fit"):
-                if self._anew is not None:
-                    least = {**self._anew, "complete": False}
-                    self._write(**least, first_s=self._clock() - self._anew_at)
-                elif self._began is not None:
-                    gap = self._gap
-                    if gap is None:
-                        gap = self._clock() - self._began - self._aside_s
-                    found = self._found if self._gap is not None else self._taken()
-                    self._write(gap, complete=False, opening_s=None, **found)
-        self._process.record.write("done")
-        self._process.record.flush()
+            with Attempt(self._driver.process, "what follows fit"):
+                if self._left_at is not None:
+                    self._turn = self._taken()
+                self._write(complete=False)
+        self._record.write("done")
+        self._record.flush()
 
 
 def wanted(driver: Any) -> Cycles | None:
@@ -209,7 +202,7 @@ def wanted(driver: Any) -> Cycles | None:
         reason = "not looked at where several processes train together"
     elif not sure:
         reason = "it is not sure that the loop around `fit` has another turn"
-    elif TOO_LONG * limit < expected(driver) < float("inf"):
+    elif TOO_LONG * limit < expected(driver) < math.inf:
         reason = f"a whole `fit` takes more than {TOO_LONG * limit:.0f} s: it was not waited for"
     driver.record.write("repeats", where=loop, reason=reason)
     return None if reason else Cycles(driver, min(limit, left))
@@ -223,7 +216,7 @@ def expected(driver: Any) -> float:
         many = int(facts.get("epochs") or 1) * steps / int(facts.get("steps_per_execution") or 1)
         return float(driver.plan.step_estimate() * many)
     except Exception:
-        return float("inf")
+        return math.inf
 
 
 class EpochEnds:
@@ -263,10 +256,10 @@ class EpochEnds:
             return False
         self._seen = False
         self._count += 1
+        self.keep()  # the run may be stopped before the next one is over
         timed = self._count >= _GAPS or (self._count >= 2 and at - self._from > _GAPS_S)
         if timed or not self._driver.can_end():
             return True
-        self.keep()  # the run may be stopped before the next one is over
         self._beside = Beside(self._driver, self._driver.between)
         return False
 

@@ -32,15 +32,17 @@ Extra = tuple[str, Callable[[float], None]]
 
 
 class Tracer(Protocol):
-    """The tracer of a framework; a `short` trace is made without `--trace` as well, to be read."""
+    """The tracer of a framework; a `short` trace is made without `--trace` as well, to be read.
+
+    `late` says that the first step under it is none of the usual ones: it pays, or was queued
+    before; `full` that so much was traced that it takes long to read more.
+    """
 
     short: bool
     late: bool
-    """Whether the first step under it is none of the usual ones: it pays, or was queued before."""
 
     @property
     def full(self) -> bool:
-        """Whether so much was traced that it takes long to read more."""
         return False
 
     def refusal(self, asked: bool) -> str:
@@ -70,25 +72,6 @@ class Tracer(Protocol):
         """Write what was traced as a Chrome trace; return what is to be said of it, or ""."""
 
 
-class Batches(Protocol):
-    """The operations on a framework's batches, iterators and datasets that drivers need."""
-
-    def dataset_of(self, iterator: Any, /) -> Any:
-        """The dataset or loader an iterator was made from, or None."""
-
-    def same_dataset(self, one: Any, other: Any, /) -> bool:
-        """Whether two datasets are the same object, or built by the same call."""
-
-    def undistributed(self, dataset: Any, /) -> Any:
-        """The user's own dataset in one that a strategy made of it, else the dataset itself."""
-
-    def fresh(self, batch: Any, /) -> Any:
-        """The batch in new containers, so that a loop may take them apart; tensors shared."""
-
-    def size_in_bytes(self, batch: Any, /) -> int:
-        """The bytes of all tensors of a batch."""
-
-
 class Loops:
     """What is asked of a framework, the same of TensorFlow and PyTorch, and what its hooks share.
 
@@ -98,8 +81,11 @@ class Loops:
     """
 
     name: str
-    batches: Batches
+    batches: Any
+    """The framework's module of what `batches.py` has, with `size_in_bytes` of a batch."""
     device: HostClock
+    shared_input = ""
+    """Why the input of one rank cannot be drained alone; "" if it can."""
     probes_in_step = False
     """Whether several ranks can make `probes`: all of them the same ones, at the same time."""
     closes_late = False
@@ -126,7 +112,6 @@ class Loops:
         self._bare_at = math.inf
         self._bare_s = 0.0
         self._asked: dict[int, int] = {}
-        self._first_update = False
 
     # ------------------------------------------------------- asked for by the drivers
 
@@ -156,7 +141,7 @@ class Loops:
         return None
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
-        """Measurements of the exchange alone."""
+        """Measurements of the exchange alone; the ranks make them in step."""
         return []
 
     def batches_of_pass(self, dataset: Any) -> float | None:
@@ -210,17 +195,13 @@ class Loops:
 
         def __iter__(dataset: Any) -> Any:  # noqa: N807
             with Attempt(self.process, "the loop's own iterator"):
-                if (held := self.held(dataset)) is not None:
+                driver: Any = self.training.driver
+                ours = driver is not None and driver.loops is self and driver.kind == "iterator"
+                if ours and not self.passive() and (held := driver.held(dataset)) is not None:
                     return held
             return original(dataset)
 
         return __iter__
-
-    def held(self, dataset: Any) -> Any:
-        """The iterator to hand out in place of a new one over a dataset, None for a new one."""
-        driver: Any = self.training.driver
-        ours = driver is not None and driver.loops is self and driver.kind == "iterator"
-        return driver.held(dataset) if ours and not self.passive() else None
 
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
         """A `next(iterator)` of the user's loop."""
@@ -253,8 +234,7 @@ class Loops:
     def update(self, counts: bool = True) -> None:
         """Count an update of the weights that has just ended."""
         self.updates += 1
-        if not self._first_update:
-            self._first_update = True
+        if self.updates == 1:
             self.process.record.write("first_update", cpu=sum(os.times()[:4]))
             self.process.record.flush()
         if counts:

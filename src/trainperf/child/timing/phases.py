@@ -6,7 +6,8 @@ import os
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import process
 from typing import Any
 
@@ -47,32 +48,25 @@ class Phases:
         if self.exchange is not None:
             driver.plan.exchanges()
 
-    def exchange_again(self) -> None:
-        """Leave the loop as it is by itself: a rank that exchanges nothing hangs the others."""
-        if self.exchange is not None:
-            self.exchange.on()
-
     def next(self) -> None:
         """Leave the block that is over, and enter the next one."""
-        driver = self._driver
-        plan, world = driver.plan, driver.world
+        plan, world = self._driver.plan, self._driver.world
         if plan.phase == WARM_UP and world is not None and world.absent:
             reason = ranks.silent_text(world.absent)
             for what in (RESIDENT, LOCAL, INPUT, "split"):
-                driver.record.write("missing", what=what, reason=reason)
+                self._missing(what, reason)
         self.end_profile()
         if plan.phase == LOCAL:
-            self.exchange_again()
+            self._exchange_again()
         plan.advance()
         self._enter()
 
     def drain(self) -> None:
         """Drain the input alone, as one piece; record when each batch came."""
-        driver = self._driver
-        block = driver.plan.block
+        driver, block = self._driver, self._driver.plan.block
         try:
-            if driver.world is not None and driver.loops.name == "tensorflow":
-                raise Exhausted("the workers of a strategy ask each other for every batch")
+            if driver.world is not None and driver.loops.shared_input:
+                raise Exhausted(driver.loops.shared_input)
             marks, began = drain(driver, block.seconds)
         except Exhausted as error:
             reason = str(error)
@@ -82,7 +76,7 @@ class Phases:
             driver.record.write("input", b=block.index, s=began, marks=marks)
             self.next()
             return
-        driver.record.write("missing", what="input", reason=reason)
+        self._missing("input", reason)
         driver.plan.give_up(INPUT)
         self._enter()
 
@@ -96,38 +90,21 @@ class Phases:
         finally:
             counts = stacks.stop()
             with Attempt(self._driver.process, "the stacks of the steps"):
-                self._driver.record.write(
-                    "stacks",
-                    total=stacks.samples,
-                    counts=counts,
-                    sources=stacks.sources(),
-                    stacks=stacks.stacks(),
-                    whole=stacks.whole,
-                    whole_s=stacks.whole_s,
-                    steps=stacks.in_steps,
-                    fetching=stacks.fetching,
-                )
+                self._driver.record.write("stacks", counts=counts, **stacks.seen())
 
     def end(self) -> None:
         """Leave the loop alone, whatever is under way: it is over, or timing it has failed."""
-        self.exchange_again()
+        self._exchange_again()
         with Attempt(self._driver.process, "ending the profile of a loop"):
             self.end_profile()
 
     def _enter(self) -> None:
         driver, plan = self._driver, self._driver.plan
-        if plan.phase == LOCAL:
-            self._enter_local()
-        if plan.phase == RESIDENT:
-            try:
-                reason = driver.prepare_resident()
-            except Exception as error:
-                reason = in_words(error)
-            if reason:
-                driver.record.write("missing", what="resident", reason=reason)
-                plan.give_up(RESIDENT)
-            elif self._busy < TRIES and not driver.device.asynchronous:
-                self._busy += not rests(REST_S)
+        if plan.phase == LOCAL and not self._prepared(LOCAL, self._stop_exchange):
+            self._exchange_again()  # it may have been switched off in part
+        ready = plan.phase == RESIDENT and self._prepared(RESIDENT, driver.prepare_resident)
+        if ready and self._busy < TRIES and not driver.device.asynchronous:
+            self._busy += not rests(REST_S)
         if plan.phase == PROFILE and self._stacks is None:
             self._stacks = StackSampler(
                 over=driver.stale,
@@ -140,15 +117,28 @@ class Phases:
         driver.record.write("phase", p=plan.phase, b=plan.block.index, faults=faults)
         driver.reads.mark()
 
-    def _enter_local(self) -> None:
+    def _prepared(self, phase: str, prepare: Callable[[], str]) -> bool:
+        """Whether what a phase needs could be set up; it is given up, with the reason, if not."""
         try:
-            reason = self.exchange.off() if self.exchange is not None else "nothing is exchanged"
+            reason = prepare()
         except Exception as error:
             reason = in_words(error)
         if reason:
-            self.exchange_again()  # it may have been switched off in part
-            self._driver.record.write("missing", what=LOCAL, reason=reason)
-            self._driver.plan.give_up(LOCAL)
+            self._missing(phase, reason)
+            self._driver.plan.give_up(phase)
+        return not reason
+
+    def _stop_exchange(self) -> str:
+        reason: str = "nothing is exchanged" if self.exchange is None else self.exchange.off()
+        return reason
+
+    def _exchange_again(self) -> None:
+        """Leave the loop as it is by itself: a rank that exchanges nothing hangs the others."""
+        if self.exchange is not None:
+            self.exchange.on()
+
+    def _missing(self, what: str, reason: str) -> None:
+        self._driver.record.write("missing", what=what, reason=reason)
 
 
 def rests(
@@ -188,39 +178,34 @@ class Busy:
 
     def seconds(self) -> float:
         """Their seconds so far, those of threads that ended since they were looked at included."""
-        own = f"{os.getpid()}/task/{threading.get_native_id()}"
+        own, asks = os.getpid(), f"{os.getpid()}/task/{threading.get_native_id()}"
+        workers = (worker.pid for worker in tuple(process._children) if worker.pid)  # type: ignore[attr-defined]
         now = dict[str, float]()
-        workers = tuple(process._children)  # type: ignore[attr-defined]
-        for pid in (os.getpid(), *(worker.pid for worker in workers if worker.pid)):
-            now[str(pid)] = _computed_s(pid) - (time.thread_time() if pid == os.getpid() else 0.0)
-            now |= {name: seconds for name, seconds in _waited_s(pid) if name != own}
+        for pid in (own, *workers):
+            # By its own clock (`clock_getcpuclockid`), read as of now: what the scheduler has
+            # counted lags behind. How long its threads waited is counted by that alone.
+            with suppress(OSError):
+                now[str(pid)] = time.clock_gettime((~pid << 3) | 2)
+            with suppress(OSError):
+                now |= {name: _waited_s(name) for name in _threads(pid) if name != asks}
+        now[str(own)] = now.get(str(own), 0.0) - time.thread_time()
         for name, seconds in now.items():
             self._seconds += max(0.0, seconds - self._before.get(name, 0.0))
         self._before = now
         return self._seconds
 
 
-def _computed_s(pid: int) -> float:
-    """Seconds that a process has computed, by its own clock (`clock_getcpuclockid`), which is
-    read as of now: what the scheduler has counted lags behind."""
+def _threads(pid: int) -> list[str]:
+    return [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
+
+
+def _waited_s(name: str) -> float:
+    """Seconds that a thread waited for a core; 0.0 where they are not counted, or it has ended."""
     try:
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
+        with open(f"/proc/{name}/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
         return 0.0
-
-
-def _waited_s(pid: int) -> Iterator[tuple[str, float]]:
-    """Seconds that each thread of a process waited for a core; none where they are not counted."""
-    try:
-        names = [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return
-    for name in names:
-        try:
-            with open(f"/proc/{name}/schedstat", "rb") as file:
-                yield name, int(file.read().split()[1]) / 1e9
-        except (OSError, ValueError, IndexError):  # it has just ended
-            continue
 
 
 # Drain the input of a loop alone: how soon batches come where no model waits for them.

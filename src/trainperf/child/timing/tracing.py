@@ -47,40 +47,34 @@ def begin(driver: Any) -> Tracing | None:
     if settings.get("leg") is not None:
         return None
     try:
-        tracer = driver.tracer()
+        tracer = driver.loops.tracer(driver)
+        if tracer is None and asked:
+            raise NotTraced("this kind of loop cannot be traced")
         if tracer is None or not (asked or tracer.short):
-            if asked:
-                raise NotTraced("this kind of loop cannot be traced")
             return None
         if driver.world is not None:
             raise NotTraced(completing.ALONE)
-        steps = _for_a_file(driver) if asked else _to_be_read(driver, tracer.late)
-        return Tracing(driver, tracer, *steps, asked)
+        return Tracing(driver, tracer, *_steps(driver, tracer.late, asked), asked)
     except Exception as error:
         _missing(driver, error, asked)
         return None
 
 
-def _to_be_read(driver: Any, late: bool) -> tuple[int, int, int]:
-    """How many steps settle, go unmarked and are marked, where they are only read."""
-    step_s, now = driver.plan.step_estimate(), driver.clock()
+def _steps(driver: Any, late: bool, asked: bool) -> tuple[int, int, int]:
+    """How many steps settle, go unmarked and are marked."""
+    step_s, now, budget = driver.plan.step_estimate(), driver.clock(), Budget.of(driver)
+    if asked:
+        steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
+        settle = 0 if driver.plan.slow else SETTLE
+        if now + 2 * (2 * settle + steps) * step_s > budget.end:
+            raise NotTraced(LACKING)
+        return settle, settle, steps
     if step_s > LONGEST_READ_S:
         raise NotTraced(f"a step takes {step_s:.2g} s, too long to be traced")
-    budget = Budget.of(driver)
     takes_s = SLOWED * (1 + READ_STEPS) * step_s + READING_S
     if now + takes_s > min(budget.extra_by(now), budget.end):
         raise NotTraced(budget.lacking(takes_s, now))
     return int(not late), int(late), READ_STEPS
-
-
-def _for_a_file(driver: Any) -> tuple[int, int, int]:
-    """The same where a file was asked for."""
-    step_s = driver.plan.step_estimate()
-    steps = max(1, min(STEPS, int(STEPS_S / max(step_s, 1e-6))))
-    settle = 0 if driver.plan.slow else SETTLE
-    if 2 * (2 * settle + steps) * step_s > Budget.of(driver).end - driver.clock():
-        raise NotTraced(LACKING)
-    return settle, settle, steps
 
 
 class Tracing:
@@ -98,7 +92,7 @@ class Tracing:
         self._settle, self._unmarked, self._steps = settle, unmarked, steps
         self._asked = asked
         self._taken = self._marked = 0
-        self._idle = self._running = self._over = self._waits = False
+        self._running = self._over = self._waits = False
         self._mark = ExitStack()
         limit_s = 2 * (settle + unmarked + steps) * driver.plan.step_estimate() + GRACE_S
         driver.record.write("tracing", limit_s=limit_s)
@@ -111,11 +105,10 @@ class Tracing:
         number = self._taken - self._settle - self._unmarked
         if self._waits:
             self._give_up(NotTraced("no call of the framework's was seen between two steps"))
-        if not self._idle and not self._over:
+        if not self._over:
             self._waits = True
             self._attempt(lambda: self._tracer.outside(lambda: self._turn(number)))
         self._taken += 1
-        self._over = self._over or self._idle
         if self._over:
             self._drop()
         return not self._over
@@ -123,8 +116,8 @@ class Tracing:
     def end(self, reason: str) -> None:
         """No step follows, for this `reason`: keep those that were traced."""
         if not self._over:
-            self._over = True
             self._attempt(lambda: self._close(reason))
+            self._over = True
         self._drop()
 
     def _drop(self) -> None:
@@ -140,12 +133,12 @@ class Tracing:
         if number > 0 and not self._asked and self._tracer.full:
             self._steps = number
         self._attempt(lambda: self._next(number))
-        self._over = self._over or number == self._steps
 
     def _next(self, number: int) -> None:
         self._mark.close()
         if number == self._steps:
             self._close()
+            self._over = True
             return
         if number == -self._unmarked:
             with Unseen(self._driver.process):
@@ -176,7 +169,7 @@ class Tracing:
                 self._tracer.stop()
 
     def _attempt(self, act: Callable[[], None]) -> None:
-        if self._idle:
+        if self._over:
             return
         try:
             act()
@@ -184,8 +177,8 @@ class Tracing:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        if not self._idle:
-            self._idle = True
+        if not self._over:
+            self._over = True
             _missing(self._driver, error, self._asked)
             with Attempt(self._driver.process, "stopping the tracer"):
                 self._stop()

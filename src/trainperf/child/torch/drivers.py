@@ -9,11 +9,11 @@ from ..process.process import Unseen
 from ..timing.drivers.driver import Driver
 from ..timing.drivers.loop_drivers import FitDriver, IteratorDriver, UpdateDriver
 from . import batches
-from .loader import items, loaders
+from .loader import loaders
 
 if TYPE_CHECKING:
     from ..timing.device import Mark
-    from ..timing.loops import Extra, Loops, Tracer
+    from ..timing.loops import Loops
 
 
 class TorchDriver(Driver):
@@ -130,13 +130,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
         if self.loops.detail is not None:
             self.loops.detail.add("input", seconds)
 
-    def exchange_extras(self) -> list[Extra]:
-        """As for every loop; and whether the ranks read the same data."""
-        extras = super().exchange_extras()
-        if self.world is not None:
-            extras.append(("digest", lambda deadline: items.record(self)))
-        return extras
-
     def buffered(self) -> int:
         loader = self._dataset
         workers = getattr(loader, "num_workers", 0)
@@ -173,9 +166,3 @@ class TorchFitDriver(FitDriver, LoaderDriver):
 
 class TorchUpdateDriver(UpdateDriver, TorchDriver):
     """A loop that makes its own batches: `x, y = get_batch()`."""
-
-    def tracer(self) -> Tracer:
-        """One for steps that end within `Optimizer.step`."""
-        from .step.pass_trace import TorchTracer
-
-        return TorchTracer(self, within=True)

@@ -7,22 +7,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames, turns
-from ...process.process import Unseen
-from ..loop import INPUT, REAL, RESIDENT
+from ...process.process import Attempt, Unseen
+from ..device import Mark
+from ..loop import INPUT, REAL, RESIDENT, WARM_UP
 from ..phases import Exhausted
-from .driver import Driver
+from .driver import Driver, Span
 
 if TYPE_CHECKING:
     from ..loops import Loops
 
-
 RING = 4
 RING_BYTES = 256 * 1024**2
 """Replay up to so many batches, as long as they are no larger than this together."""
-
-
 SEEN_LATE = 2
 """A loop is seen to train after its first step, and may have taken so many batches before."""
+SHORTEST_PASS = 20
+"""Passes over what is repeated that have fewer batches are a part of what steps cost."""
 
 
 class InputDriver(Driver):
@@ -30,9 +30,12 @@ class InputDriver(Driver):
 
     def __init__(self, loops: Loops, iterator: Any) -> None:
         super().__init__(loops, (REAL, RESIDENT, INPUT))
-        self._source = iterator  # the one batches come from
         self._dataset = self.batches.dataset_of(iterator)
-        self._opened(self._dataset)
+        self._of_epoch = self._of_source = 0  # batches of the epoch, and of the iterator
+        self._pass: float | None = None  # batches of one pass over what the input repeats
+        self._passes_of: Any = None
+        self._source: Any = None  # the iterator that batches come from
+        self._take_from(iterator)
         self.extras.insert(0, ("stages", self._time_stages))
 
     def dataset(self) -> Any:
@@ -41,24 +44,109 @@ class InputDriver(Driver):
     def _time_stages(self, deadline: float) -> None:
         self.loops.stages(self, deadline)
 
+    # ------------------------------------------------------------- its batches
+
+    def _take_from(self, iterator: Any) -> None:
+        """Batches come from this iterator from now on, over the same dataset or another."""
+        if iterator is self._source:  # Keras keeps that of a dataset that is repeated
+            return
+        self._source = iterator
+        self._of_source = 0
+        if self._dataset is self._passes_of:
+            return
+        self._passes_of, self._pass = self._dataset, None
+        with Attempt(self.process, "the passes of a dataset that is repeated"):
+            self._pass = self.loops.batches_of_pass(self._dataset)
+
+    def took(self, batches: int) -> None:
+        """So many batches came from the input."""
+        self._of_epoch += batches
+        self._of_source += batches
+
+    def _begins_step_with(self, batches: int, late: int = 0) -> None:
+        """A step begins that takes so many batches; up to so many were `late`, unseen before.
+
+        Where the input begins another pass over what it repeats, a shuffle fills its buffer: the
+        step is the first one of an epoch, whatever the loop calls one.
+        """
+        if self._pass is None or self._pass < SHORTEST_PASS or self.plan.whole_epochs:
+            return
+        if self._of_source and -self._of_source % self._pass < batches + late:
+            self._first = True
+
+    # -------------------------------------------------------------- its epochs
+
     def _open_again(self) -> Any:
         """A new iterator over the input, None where it gives its batches a single time."""
         return None if self._dataset is None else iter(self._dataset)
 
-    def _take_from(self, iterator: Any) -> None:
-        if iterator is not self._source:  # Keras keeps that of a dataset that is repeated
-            self._source = iterator
-            self._opened(self._dataset)
-
     def reopen(self) -> bool:
         """Begin the next epoch of the input without the loop noticing."""
-        self.opens_again()
+        if self._span is not None and self.in_step and not self.device.marks:
+            self._span.since = self._mark(alone=True)
         with Unseen(self.process):
             source = self._open_again()
         if source is None:
             return False
         self._take_from(source)
         self.epoch_reopened()
+        return True
+
+    def epoch_reopened(self) -> None:
+        """The input was opened again by us, so that the loop goes on where it would have ended.
+
+        The next step pays for its first batch. It is one like the others where slices hold whole
+        epochs: that is what they are to time.
+        """
+        self._ran_dry()
+        self.epochs_ended += 1
+        self._times.epoch(self.device.mark())
+        if self.plan.phase == INPUT:
+            self._times.read()  # the devices are idle, and what was drained is told next
+        if self.plan.whole_epochs:
+            return
+        self._first = True
+        opened = self._mark(alone=True)
+        if not self.in_step:
+            self._span = Span("opening", opened)
+
+    def ran_out(self, at: float, complete: bool = False) -> None:
+        """The input ran out at `at`, and cannot be opened again."""
+        self._ran_dry()
+        self.epoch_ended(at, complete)
+        if self.tracing is not None:
+            self.tracing.end("the input ran out")
+            self._between_epochs()
+
+    def _ran_dry(self) -> None:
+        """The input has no more: what was taken since it was opened is an epoch of it."""
+        if self._of_epoch:
+            self.epoch_batches = max(self.epoch_batches or 0, self._of_epoch)
+        self._of_epoch = 0
+
+    def epoch_ended(self, at: float, complete: bool = True) -> None:
+        """The loop's epoch ended at `at`; `complete` says that a step ended there."""
+        self.epochs_ended += 1
+        if self.plan.as_written:  # what follows, up to the next step, is part of this one
+            return
+        now = self._mark(alone=True) if self.device.asynchronous else Mark(at)
+        self._of_epoch = 0
+        if complete:
+            self._end_step(now)
+        self._span = Span("gap", now)
+        self._times.epoch(now)
+
+    def _end_step(self, now: Mark) -> None:
+        """End the step under way, if one is: the loop asks for no other yet."""
+        if self._span is not None and self.in_step:
+            self._step_ended(self._span.since, now)
+            self._span = None
+
+    def end_epoch(self) -> bool:
+        """Whether the loop is to end its epoch now, so that what follows can be timed."""
+        if self.between() or not self._epoch_ends.due:
+            return False
+        self.epoch_ended(self.clock())
         return True
 
 
@@ -69,13 +157,13 @@ class IteratorDriver(InputDriver):
 
     def __init__(self, loops: Loops, iterator: Any) -> None:
         super().__init__(loops, iterator)
-        self._iterator = iterator  # the one the user's loop holds
+        self._iterator = iterator  # the one the user's loop holds; we may have opened the source
         self._original: Callable[[Any], Any] | None = None
         self._ring: deque[Any] = deque(maxlen=RING)
         self._replayed = 0
-        self._seen = -1
-        self._taken = 0
-        self._of_this = 0
+        self._seen = -1  # updates, as the loop asked for this step
+        self._taken = 0  # batches of this step
+        self._of_this = 0  # batches of the iterator
         self.opens_each = False  # the loop opens its input anew for each batch
         self._told_opens = False
         self.batches_per_step = 1
@@ -99,15 +187,14 @@ class IteratorDriver(InputDriver):
         if not self._feeds(dataset):
             return False
         self.opens_each = self._of_this == 1 and self.loops.updates > self._seen
-        if self._at is not None and not self.opens_each:
+        if self.in_step and not self.opens_each:
             self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
         self._of_this = 0
         began = self.clock()
-        self._iterator = self._source = iterator  # the last reference to the one before
+        self._iterator, self._dataset = iterator, dataset
+        self._take_from(iterator)  # the last reference to the one before goes
         if self.loops.closes_late:
             self.lay_aside_of_gap(self.clock() - began)
-        self._dataset = dataset
-        self._opened(dataset)
         return True
 
     def held(self, dataset: Any) -> Any:
@@ -128,7 +215,7 @@ class IteratorDriver(InputDriver):
         if id(iterator) in self._companions:
             return True
         last = getattr(iterator, "_trainperf_last", None)
-        if last is None or self.plan.phase != "warmup":
+        if last is None or self.plan.phase != WARM_UP:
             return False
         if not 0 < self.loops.updates - iterator._trainperf_updates <= self._step_updates:
             return False  # it was not asked in the last step
@@ -146,20 +233,8 @@ class IteratorDriver(InputDriver):
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
         """The next batch for the user's loop."""
         self._original = original
-        if self.loops.updates > self._seen or self._at is None:
-            if self._taken:
-                self.batches_per_step = self._taken
-            self._taken = 0
-            self.boundary()
-            self._seen = self.loops.updates
-            self.loops.step_begins(self)
-            if self.end_epoch():
-                raise StopIteration
-            if not self.resident:
-                self._begins_step_with(self.batches_per_step, SEEN_LATE)
-            if self.opens_each and not self._told_opens:
-                self._told_opens = True
-                self.record.write("opens_each", where=frames.here())
+        if self.loops.updates > self._seen or not self.in_step:
+            self._next_step()
         self._taken += 1
         self._of_this += 1
         resident = self.resident
@@ -179,6 +254,20 @@ class IteratorDriver(InputDriver):
             self._remember(batch)
         self.waited(self.clock() - began)
         return batch
+
+    def _next_step(self) -> None:
+        self.batches_per_step = self._taken or self.batches_per_step
+        self._taken = 0
+        self.boundary()
+        self._seen = self.loops.updates
+        self.loops.step_begins(self)
+        if self.end_epoch():
+            raise StopIteration
+        if not self.resident:
+            self._begins_step_with(self.batches_per_step, SEEN_LATE)
+        if self.opens_each and not self._told_opens:
+            self._told_opens = True
+            self.record.write("opens_each", where=frames.here())
 
     def waited(self, seconds: float) -> None:
         """The loop waited so long for its batch."""
@@ -220,11 +309,8 @@ class IteratorDriver(InputDriver):
         """Only where another epoch surely follows: what stands after training must not run."""
         _, sure = turns.loop_around()
         if not sure:
-            self.record.write(
-                "missing",
-                what="between epochs",
-                reason="it is not sure that another epoch follows in this loop",
-            )
+            reason = "it is not sure that another epoch follows in this loop"
+            self.record.write("missing", what="between epochs", reason=reason)
         return sure
 
     def recent_batches(self) -> list[Any]:
@@ -238,11 +324,9 @@ class IteratorDriver(InputDriver):
         self._ring.append(self.batch)
 
 
-# Keras's `fit`, where it takes its batches from Python: on PyTorch.
-
-
 class FitDriver(IteratorDriver):
-    """Keras's `fit`, which counts its own steps: `epochs` tells it when an epoch is over."""
+    """Keras's `fit` where it takes its batches from Python (on PyTorch), and counts its own steps:
+    `epochs` tells it when an epoch is over."""
 
     kind = "fit"
 
@@ -308,11 +392,11 @@ class FitDriver(IteratorDriver):
         self.epochs.stages(self, deadline)
 
 
-# Drivers of loops that make their own batches.
+# Drivers of loops that make their own batches: nothing begins them again when they are over.
 
 
 class OwnBatchesDriver(Driver):
-    """A loop that makes its own batches: nothing begins it again when it is over."""
+    """A loop whose steps are told by what it calls: one ends where the first call comes round."""
 
     def __init__(self, loops: Loops, phases: tuple[str, ...]) -> None:
         super().__init__(loops, phases)
@@ -354,14 +438,10 @@ class CallDriver(OwnBatchesDriver):
         if self._begins_step(key):
             self._period, self._calls = self._calls, []
             self.boundary()
+            while self.resident:  # such a block is run here as one piece
+                self._replay()
+                self.boundary()
         self._calls.append(again)
-
-    def boundary(self) -> None:
-        """As in every loop, but a resident block is run here as one piece."""
-        super().boundary()
-        while self.resident:
-            self._replay()
-            super().boundary()
 
     def _replay(self) -> None:
         self.loops.depth += 1

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from trainperf.fixes.gpu.cards import LEAST_SHARES
+from trainperf.fixes.host.cards import LEAST_SHARES
 from trainperf.samplers import nvml_device
 
 

@@ -33,6 +33,7 @@ def short(monkeypatch):
     monkeypatch.setattr(alternating, "PROBE_S", 0.02)
     monkeypatch.setattr(alternating, "BLOCKS", 2)
     monkeypatch.setattr(passes, "SLOWER", 1000)
+    monkeypatch.setattr(alternating, "SIDES", (64,))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -142,19 +143,6 @@ def test_channels_last_is_tried_and_the_model_is_left_in_its_own_format():
     assert weight.is_contiguous()
 
 
-def test_channels_last_gives_the_format_back_when_the_pass_fails():
-    class Refusing(Images):
-        def forward(self, x):
-            if not x.is_contiguous():
-                raise RuntimeError("view size is not compatible")
-            return super().forward(x)
-
-    model = Refusing()
-    events = probed(model, torch.randn(2, 3, 8, 8))
-    assert "view size" in reason(events, "channels_last")
-    assert model.conv.weight.is_contiguous()
-
-
 def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
     model = mlp()
     groups = [
@@ -180,12 +168,6 @@ def test_fused_works_on_equal_copies_with_the_hyper_parameters_of_each_group():
     first, second = base.param_groups[0]["params"][0], fused.param_groups[0]["params"][0]
     torch.testing.assert_close(first, second)
     assert not torch.equal(first, model[0].weight)
-
-
-def test_a_model_of_ranks_that_cannot_agree_is_left_alone(monkeypatch):
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    assert "cannot agree" in reason(probed(mlp(), torch.ones(3, 4)), "autocast")
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
@@ -242,3 +224,23 @@ def test_the_pass_is_timed_without_anomaly_detection_and_the_mode_put_back():
         assert not torch.is_anomaly_check_nan_enabled()
     assert events["anomaly"]["e"] == "probe", events["anomaly"]
     assert seen == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "flops"),
+    [
+        (mlp(), (16, 4), 2 * 16 * (2 * 4 * 8 + 3 * 8 * 2)),  # no gradient of the input
+        (torch.nn.Conv2d(3, 4, 3), (2, 3, 10, 10), 2 * 2 * (2 * 64 * 4 * 27)),
+    ],
+)
+def test_the_rate_of_a_model_is_told_beside_that_of_one_large_product(model, shape, flops):
+    event = probed(model, torch.randn(shape))["bare_product"]
+    assert (event["detail"]["flops"], event["detail"]["product_flops"]) == (flops, 2 * 64**3)
+    assert event["detail"]["dtype"] == "float32"
+
+
+def test_a_model_whose_products_are_not_all_counted_has_no_rate():
+    lstm = torch.nn.LSTM(4, 8, batch_first=True)
+    assert "mkldnn_rnn_layer" in reason(probed(lstm, torch.randn(2, 5, 4)), "bare_product")
+    embedded = probed(torch.nn.Embedding(4, 2), torch.tensor([1, 2]))
+    assert reason(embedded, "bare_product") == "the model multiplies no matrices"

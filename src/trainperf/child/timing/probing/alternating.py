@@ -32,6 +32,11 @@ GAIN = 1.03
 CLOSE = 1.05
 """A ratio that is known to within it is known: smaller gains are no findings."""
 
+SIDES = (1024, 2048, 4096, 8192)
+"""Rows and columns of a large product; the rate of GPUs rises up to the last."""
+LARGE_S = 0.005
+"""A product that takes so long is large: what starting it costs is no part of its time."""
+
 PARTED = "another rank left the probe"
 
 
@@ -134,3 +139,18 @@ def _decided(base: list[float], candidate: list[float]) -> bool:
     half = math.inf if ratio.half is None else ratio.half
     line = math.log(GAIN)
     return ratio.value - half > line or ratio.value + half < line or half <= math.log(CLOSE)
+
+
+def large_product(
+    product_of: Callable[[int], Callable[[], Any]], timed: Callable[[Callable[[], Any]], float]
+) -> tuple[Callable[[], Any], int]:
+    """A matrix product that is large for its device, and its rows and columns.
+
+    `product_of` makes one, `timed` tells its seconds.
+    """
+    for side in SIDES:
+        product = product_of(side)
+        product()  # sets up what the first one needs
+        if timed(product) >= LARGE_S:
+            break
+    return product, side

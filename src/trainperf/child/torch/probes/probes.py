@@ -21,6 +21,7 @@ from ...timing.probing.alternating import CALLS, PROBE_S
 from .. import batches, memory
 from ..built.models import parameters_of
 from .passes import NO_ANSWER, NotDone, NotNeeded, NotOffered, Pass, Probing, changed
+from .products import bare_product
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -186,7 +187,6 @@ def _cudnn_benchmark(probing: Probing) -> None:
 
 
 def _anomaly(probing: Probing) -> None:
-    """The pass without anomaly detection, against that with it."""
     import torch
 
     if not torch.is_anomaly_enabled():
@@ -203,7 +203,6 @@ def _capability() -> tuple[int, int]:
 
 
 def _in_float32(found: Pass) -> bool:
-    """Whether all parameters are float32, and nothing computes in another type."""
     import torch
 
     floating = {weight.dtype for weight in found.parameters if weight.is_floating_point()}
@@ -309,7 +308,6 @@ def _fused(probing: Probing) -> None:
 
 
 def _pair(optimizer: Any) -> tuple[Any, Any]:
-    """The optimizer as it is and with `fused=True`, each on copies of its own."""
     import torch
 
     if any(group.get("fused") for group in optimizer.param_groups):
@@ -375,7 +373,8 @@ PROBES: dict[str, Callable[[Probing], None]] = {
     "matmul_precision": _matmul_precision,
     "cudnn_benchmark": _cudnn_benchmark,
     "double_batch": _double_batch,
+    "bare_product": bare_product,
 }
 """The quick and the likely ones first."""
-OWN_STEP = frozenset(PROBES) - {"double_batch"}
+OWN_STEP = frozenset(PROBES) - {"double_batch", "bare_product"}
 """Those that vary what is the user's own to write, and Keras's in its `fit`."""

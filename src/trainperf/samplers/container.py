@@ -118,24 +118,18 @@ class ContainerWatch:
         seconds = max(0.0, self._clock() - self._started)
         passed = most_throttled(self._throttling, self._quota.read())
         before, after = self._swapped, _swapped(self._root)
-        swapped: tuple[int | None, int | None] = (None, None)
-        if before is not None and after is not None:
-            swapped = max(0, after[0] - before[0]), max(0, after[1] - before[1])
         events = self._read_events()
         return ContainerUse(
             seconds=seconds,
             quota_cores=self._quota.cores,
             throttled_share=None if passed is None else passed.share,
-            throttled_s=None if passed is None else passed.seconds,
             memory_limit=self._limit,
             memory_peak=self._peak,
             memory_pressure=self._pressure(seconds),
             memory_events=tuple(
                 (name, max(0, count - self._events.get(name, 0))) for name, count in events.items()
             ),
-            swapped_in=swapped[0],
-            swapped_out=swapped[1],
-            pressure_of=self._whose(),
+            swapped_in=None if before is None or after is None else max(0, after - before),
         )
 
     def _read_events(self) -> dict[str, int]:
@@ -160,12 +154,6 @@ class ContainerWatch:
             if (total := _some(path)) is not None:
                 return path, total
         return None
-
-    def _whose(self) -> str:
-        """Whose stalls are counted; the group of the whole machine has no `cgroup.events`."""
-        if self._stalls is None:
-            return ""
-        return "container" if (self._stalls[0].parent / "cgroup.events").exists() else "machine"
 
     def _pressure(self, seconds: float) -> float | None:
         if self._stalls is None or seconds <= 0:
@@ -216,10 +204,7 @@ def _some(path: Path) -> int | None:
     return None
 
 
-def _swapped(root: Path) -> tuple[int, int] | None:
-    """Bytes that the machine read back from swap, and wrote to it, since it started."""
-    found = counters(root / "proc/vmstat")
-    if "pswpin" not in found or "pswpout" not in found:
-        return None
-    page = os.sysconf("SC_PAGE_SIZE")
-    return found["pswpin"] * page, found["pswpout"] * page
+def _swapped(root: Path) -> int | None:
+    """Bytes that the machine read back from swap since it started."""
+    pages = counters(root / "proc/vmstat").get("pswpin")
+    return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")

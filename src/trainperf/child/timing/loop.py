@@ -2,8 +2,7 @@
 
     warm-up, then rounds of (real, local, resident, input), after the first one profile, done
 
-The profile comes early, because a script may end before all rounds are done. Where its steps
-were far slower than those of the rounds, a burst fell on it: it is taken again at the end.
+The profile comes early, because a script may end before all rounds are done.
 
 Phases alternate in short blocks so that drift of the machine falls on all of them alike,
 and a burst on few blocks. Rounds go on until the times are settled, no longer. A block counts its
@@ -63,10 +62,6 @@ SHARES = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24, PROFILE: 0.13}
 """Of the time for the rounds, by phase."""
 WARM_UP_STEPS = 40
 WARM_UP_S = 6.0
-DISTURBED = 1.5
-"""Profiled steps that take so many times as long as real ones are profiled again: what timing
-their calls costs is far less, but for steps of a millisecond or so."""
-MOST_PROFILES = 3
 
 
 @dataclass
@@ -135,7 +130,7 @@ class Plan:
     @property
     def wants_more(self) -> bool:
         """Whether the loop must go on for the plan to be complete."""
-        return self.block.phase != DONE
+        return self.phase != DONE
 
     @property
     def settling(self) -> bool:
@@ -168,7 +163,7 @@ class Plan:
             if usual:
                 self._durations.append(seconds)
             block.steps += 1
-            return self._settled()
+            return self._warm()
         if block.settle > 0:
             block.settle -= 1
             return False
@@ -210,13 +205,9 @@ class Plan:
         if index >= ROUNDS and self._keeps > 0 and (left := self._left()) is not None:
             late = late or left < self._keeps
         if not self._queue and not late and not self._known():
-            self._round([phase for phase in (REAL, LOCAL, RESIDENT) if phase in self._phases])
-        if not self._queue and not late and self._profile_disturbed():
-            self._queue.append(self._profile())
-        if late or not self._queue:
-            self.block = Block(DONE, 0, 0.0)
-            return
-        self.block = self._queue.pop(0)
+            self._round(REAL, LOCAL, RESIDENT)
+        done = late or not self._queue
+        self.block = Block(DONE, 0, 0.0) if done else self._queue.pop(0)
 
     def give_up(self, phase: str) -> None:
         """Take a phase that turned out to be impossible out of what is left."""
@@ -234,7 +225,7 @@ class Plan:
         """Whether steps take so long that none of them can be spared."""
         return self.step_estimate() > SLOW_STEP_S
 
-    def _settled(self) -> bool:
+    def _warm(self) -> bool:
         if self.block.steps >= WARM_UP_STEPS:
             return True
         if self._warm_up_from is None:  # what came before the first step's end is no step
@@ -250,15 +241,12 @@ class Plan:
             return True
         if block.steps % self.every:
             return False
-        return self._clock() - block.started >= block.seconds or self._queued(block)
-
-    def _queued(self, block: Block) -> bool:
-        """Whether enough steps of a block were queued, by what they took in earlier ones."""
-        if not self.queues:
-            return False
+        if self._clock() - block.started >= block.seconds:
+            return True
+        # Enough steps were queued, by what they took in earlier blocks.
         times = self._times.get(block.phase)
         usual = estimate(times).value if times else self.step_estimate()
-        return block.steps * usual >= block.seconds
+        return self.queues and block.steps * usual >= block.seconds
 
     def _schedule(self) -> None:
         now = self._clock()
@@ -272,11 +260,9 @@ class Plan:
             self._keep_steps(left)
         rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
         for index in range(rounds):
-            self._round(
-                [phase for phase in (REAL, LOCAL, RESIDENT, INPUT) if phase in self._phases]
-            )
-            if index == 0:  # early, because a script may end before all rounds are done
-                self._queue.append(self._profile())
+            self._round(REAL, LOCAL, RESIDENT, INPUT)
+            if index == 0:
+                self._queue.append(self._block(PROFILE, 0, self._pace_s * SHARES[PROFILE]))
 
     def _keep_steps(self, left: int) -> None:
         """Have the rounds leave their share of so many steps, of which replaying takes many."""
@@ -285,22 +271,12 @@ class Plan:
         self._keeps = math.ceil(left - share)
         self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
 
-    def _round(self, phases: list[str]) -> None:
+    def _round(self, *phases: str) -> None:
         for phase in phases:
-            seconds = self._pace_s * SHARES[phase] / ROUNDS
-            self._queue.append(self._block(phase, self._rounds, seconds))
+            if phase in self._phases:
+                seconds = self._pace_s * SHARES[phase] / ROUNDS
+                self._queue.append(self._block(phase, self._rounds, seconds))
         self._rounds += 1
-
-    def _profile(self) -> Block:
-        index = len(self._times.get(PROFILE, ()))
-        return self._block(PROFILE, index, self._pace_s * SHARES[PROFILE])
-
-    def _profile_disturbed(self) -> bool:
-        """Whether the profile is worth another try, as no steps like the usual ones were seen."""
-        taken, real = self._times.get(PROFILE, ()), self._times.get(REAL, ())
-        if self._steps is not None or not real or not 0 < len(taken) < MOST_PROFILES:
-            return False
-        return min(taken) > DISTURBED * estimate(real).value
 
     def _known(self) -> bool:
         """Whether more rounds would tell nothing more, or nothing that was asked for."""

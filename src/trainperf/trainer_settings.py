@@ -91,7 +91,6 @@ GOVERNS: dict[str, dict[str, tuple[Setting, ...]]] = {
         "evaluation_between": (Setting("eval_steps", "", times=SELDOM),),
         "torch_step_logging": (Setting("logging_steps", "50", now=OFTEN),),
         "torch_ddp_static_graph": (Setting("ddp_static_graph", "True"),),
-        "torch_ddp_bucket_size": (Setting("ddp_bucket_cap_mb", "{bucket_cap_mb}"),),
     },
     "lightning": {
         "torch_autocast": (

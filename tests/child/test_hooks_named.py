@@ -26,10 +26,9 @@ def watching(file: str) -> set[str]:
 
 @pytest.mark.parametrize(("package", "named"), HOOKS.items())
 def test_each_file_and_function_is_there_and_no_hook_is_left_out(package, named):
-    own = {"hooks": set(), "legacy": set()}
+    own = {"hooks": set()}
     for where in named.values():
         part, _, function = where.partition(":")[0].rpartition(".")
         assert function in functions(f"{package}/{part.replace('.', '/')}.py"), where
         own.setdefault(part, set()).add(function)
     assert own["hooks"] == watching(f"{package}/hooks.py")
-    assert own["legacy"] == (watching("keras/legacy.py") if package == "keras" else set())

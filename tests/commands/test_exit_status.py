@@ -33,7 +33,7 @@ def trial(fix, outcome, speedup=None):
 def failing(fail_on, *trials, stack=None):
     made = None
     if stack is not None:
-        made = Stack((MAP, CACHE), stack, stack, stack, 9, 99, None, 0.1, 0.1)
+        made = Stack((MAP, CACHE), stack, stack, stack, 9, 99, 0.1, 0.1)
     tried = replace(INPUT_BOUND, trials=trials, stack=made)
     return exit_status(tried, Settings(fail_on=fail_on)) == 1
 

@@ -67,7 +67,6 @@ STYLES = [
     Seen("generator.py", "fit", 32, "model.fit(", feeds="generator"),
     Seen("pydataset.py", "fit", 32, "model.fit(", feeds="PyDataset"),
     Seen("workers.py", "fit", 32, "model.fit(", feeds="PyDataset"),
-    Seen("legacy_fit.py", "fit", 32, "model.fit(", facts={"has_validation": True}),
     Seen("distributed_fit.py", "fit", 64, "model.fit(", facts={"replicas": 2}),
     Seen(
         "several_fits.py",
@@ -116,7 +115,6 @@ STYLES = [
     Seen("accumulation.py", "iterator", 64, "for step, (x, y)"),
     Seen("gan.py", "iterator", 32, "for real", function="train_step", compiled=False),
     Seen("two_datasets.py", "iterator", 32, "for x, y", function="train_step"),
-    Seen("legacy_custom.py", "iterator", 32, "for x, y", function="train_step"),
     Seen("retracing.py", "iterator", 32, "for x, y", function="train_step"),
 ]
 

@@ -230,38 +230,3 @@ def test_without_a_view_the_writers_of_keras_and_tensorflow_touch_nothing(output
     assert (scratch / "history.csv").read_text().startswith("epoch,loss\n0,1.0\n0,")
     assert len(list((scratch / "logs").rglob("events.out.*"))) >= 2
     assert not [note for note in events(recording, "note") if "redirected" in note["text"]]
-
-
-LEGACY = """
-import os, sys
-import numpy as np
-import tf_keras as keras
-path = lambda *names: os.path.join(sys.argv[1], *names)
-x, y = np.ones((32, 4), "float32"), np.ones((32, 1), "float32")
-model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.save_weights(path("deep", "weights"))
-model.load_weights(path("deep", "weights")).expect_partial()
-model.save(path("saved"))
-model.save_weights(path("w.weights.h5"))
-model.load_weights(path("w.weights.h5"))
-print(len(keras.models.load_model(path("saved")).weights))
-callbacks = [
-    keras.callbacks.ModelCheckpoint(path("best.keras")),
-    keras.callbacks.ModelCheckpoint(path("deep", "weights"), save_weights_only=True),
-    keras.callbacks.BackupAndRestore(path("backup")),
-    keras.callbacks.CSVLogger(path("history.csv"), append=True),
-]
-print(callbacks[0].filepath, callbacks[3].filename)
-model.fit(x, y, batch_size=8, epochs=3, verbose=0, callbacks=callbacks)
-"""
-
-
-@pytest.mark.long
-def test_without_a_view_the_writers_of_tf_keras_touch_nothing(outputs, tmp_path):
-    alone, recording = compared(LEGACY, outputs, tmp_path)
-    assert said(recording.output_tail) == said(alone.stdout)
-    assert recording.ending in (Ending.MEASURED, Ending.FINISHED)
-    scratch = Path(f"{tmp_path}/run/scratch/local{outputs}")
-    for name in ("best.keras", "deep/weights.index", "saved/saved_model.pb", "history.csv"):
-        assert (scratch / name).is_file(), name

@@ -38,7 +38,6 @@ def on(
         "name": "torch",
         "version": "2.13.0",
         "keras": None,
-        "legacy": False,
         "cuda": True,
         "gpus": list(gpus),
         "logical": 1,

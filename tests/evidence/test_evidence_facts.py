@@ -13,7 +13,6 @@ FRAMEWORK = {
     "name": "tensorflow",
     "version": "2.21.0",
     "keras": None,
-    "legacy": False,
     "cuda": True,
     "gpus": [],
     "logical": 1,
@@ -38,7 +37,7 @@ def test_a_loop_of_pytorch_is_one_whatever_else_was_imported():
 def test_what_pytorch_says_of_itself_is_read():
     event = {**FRAMEWORK, "name": "torch", "version": "2.13.0+cu126"}
     made = observed(*BOTH, TORCH, FRAMEWORK, event)
-    assert framework(made) == Framework("torch", "2.13.0+cu126", None, False, True)
+    assert framework(made) == Framework("torch", "2.13.0+cu126", None, True)
 
 
 @pytest.mark.parametrize(

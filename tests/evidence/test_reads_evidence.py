@@ -48,7 +48,6 @@ def test_steps_that_got_replayed_batches_read_nothing() -> None:
 
     assert one.opens_per_step == pytest.approx(640 / 20)
     assert one.bytes_per_step == pytest.approx(32 * 10_000)  # less than the 400,000 read
-    assert one.bytes_basis == "opens times mean size"
     assert one.stored_per_step == pytest.approx(40_000)
     assert one.needed_bytes_s == pytest.approx(32 * 10_000 / 0.010)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from trainperf.fixes.tf_step import graphs
-from trainperf.fixes.tf_step.callbacks import does_more, head
+from trainperf.fixes.tf_step.callbacks import does_more
 from trainperf.source.module import Module
 
 CASES = Path(__file__).parents[1] / "data" / "bodies.txt"
@@ -71,19 +71,3 @@ def test_a_body_is_told(name: str) -> None:
 def test_a_method_that_does_not_name_the_batch_is_left_alone() -> None:
     assert of_callback("self.save()", "self, *args")
     assert of_callback("self.save()", "self")
-
-
-@pytest.mark.parametrize(
-    ("body", "count"),
-    [
-        ("self.save()", 0),
-        ("logs = logs or {}\nself.save()", 0),
-        ("'''Count.'''\nself.seen += 1\nself.save()", 1),
-        ("loss = float(logs['loss'])\nself.losses.append(loss)\nself.save()", 2),
-        ("self.total += self.measure()\nself.save()", 0),
-        ("self.model.stop_training = True\nself.save()", 0),
-        ("self.save()\nself.seen += 1", 0),
-    ],
-)
-def test_what_keeps_count_at_the_top_goes_on_in_every_batch(body: str, count: int) -> None:
-    assert head(function(body, CALLBACK)) == count

@@ -28,7 +28,7 @@ def after(**fields: Any) -> Cost:
         "high": 2.1,
         "pairs": 9,
     }
-    rest = {"steps": 90, "interaction": None, "before_step_s": 0.1, "after_step_s": 0.05}
+    rest = {"steps": 90, "before_step_s": 0.1, "after_step_s": 0.05}
     found = cost_after(before(), Stack(**{**given, **rest, **fields}))
     assert found is not None
     return found

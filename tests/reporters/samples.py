@@ -97,7 +97,7 @@ def trial(diagnosis: Diagnosis, outcome: Outcome) -> Trial:
 
 # ------------------------------------------------------------------------- without trials
 
-INPUT_BOUND = replace(first("slow_images"), practices=first("loop_legacy_fit").practices)
+INPUT_BOUND = replace(first("slow_images"), practices=first("validation_as_long").practices)
 CWD = INPUT_BOUND.cwd
 CACHE, PARALLEL_MAP = INPUT_BOUND.findings
 DECODE = PARALLEL_MAP.where[0]
@@ -161,7 +161,6 @@ ON_A_GPU = over(
             others_s=TRACE.others_s + 0.050 - TRACE.operators_s,
             gap_s=0.005,
             unqueued_s=0.004,
-            tensor_core_s=0.030,
             fusable_s=0.020,
         ),
         memory={"allocated_peak": 4 * GIB, "reserved_peak": 5 * GIB, "total": 24 * GIB},

@@ -106,10 +106,9 @@ def test_mistakes_are_caught() -> None:
 @pytest.mark.parametrize(
     ("key", "mistakes"),
     [
-        ("stack", {"speedup": 0, "interaction": 0, "before_step_s": -1, "pairs": -1}),
+        ("stack", {"speedup": 0, "before_step_s": -1, "pairs": -1}),
         ("control", {"floor": -0.1, "loss_band": -1, "low": None}),
         ("trying", {"mode": "at once", "seconds": -1, "budget_needed_s": "3min"}),
-        ("overhead", {"share": -1, "observing_s": None}),
         ("patch", {"environment": {"NAME": 1}, "files": ["train.py"]}),
     ],
 )

@@ -40,6 +40,6 @@ def test_a_framework_that_does_not_run_says_why(tmp_path: Path) -> None:
 def test_on_a_gpu_the_loader_is_hidden_by_lateness_and_on_a_cpu_by_a_worker(tmp_path: Path) -> None:
     on_cpu = Planted(FRAMEWORKS[0], tmp_path, "2.13", "", 0.0)
     on_gpu = Planted(FRAMEWORKS[0], tmp_path, "2.13", "H100", 1.98e9)
-    assert "--workers" in on_cpu.hidden
-    assert "--workers" not in on_gpu.hidden
-    assert on_gpu.hidden[-2:] == ("--per-second", "1980000000")
+    assert "--workers" in on_cpu.command("hidden")
+    assert "--workers" not in on_gpu.command("hidden")
+    assert on_gpu.command("hidden")[-2:] == ("--per-second", "1980000000")

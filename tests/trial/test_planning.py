@@ -288,18 +288,18 @@ def test_no_trial_is_refused_for_what_threads_took_that_spun_beside_neighbours(s
 
 
 @pytest.mark.parametrize(
-    ("how", "mode", "why", "two_legs", "slots"),
+    ("how", "mode", "why", "slots"),
     [
-        ({"sequential": True}, "one after another", "as asked for with --sequential", "", 1),
-        ({"rss": 13 * GIB}, "one after another", TAKES.format(13), "", 1),
-        ({"rss": 12 * GIB}, "side by side", "", TAKES.format(12), 2),
-        ({"rss": 8 * GIB}, "side by side", "", "", 3),
+        ({"sequential": True}, "one after another", "as asked for with --sequential", 1),
+        ({"rss": 13 * GIB}, "one after another", TAKES.format(13), 1),
+        ({"rss": 12 * GIB}, "side by side", "", 2),
+        ({"rss": 8 * GIB}, "side by side", "", 3),
     ],
 )
-def test_legs_stand_side_by_side_as_far_as_they_fit(subject, how, mode, why, two_legs, slots):
+def test_legs_stand_side_by_side_as_far_as_they_fit(subject, how, mode, why, slots):
     made = planned(subject(PARALLEL, **how))
     assert (made.how.mode, made.how.mode_reason) == (mode, why)
-    assert (made.how.two_legs, made.costs.slots) == (two_legs, slots)
+    assert made.costs.slots == slots
 
 
 def test_legs_on_a_gpu_take_no_more_memory_of_it_than_they_need(subject):

@@ -36,9 +36,7 @@ BEFORE = Training(
 KEPT = Trial("tf_interleave_parallel", Outcome.KEPT, "", 2.0, 1.9, 2.1, 12, 60, kept=True)
 SLOWER = Trial("tf_cache", Outcome.SLOWER, "", 0.9, 0.8, 0.95, 12, 60)
 OPEN = Trial("keras_predict_in_loop", Outcome.NOT_TRIED, "it lies outside", bound=3.0)
-STACK = Stack(
-    ("tf_interleave_parallel",), 2.0, 1.9, 2.1, 12, 60, None, 0.12, 0.06, once_seconds=0.0
-)
+STACK = Stack(("tf_interleave_parallel",), 2.0, 1.9, 2.1, 12, 60, 0.12, 0.06, once_seconds=0.0)
 NOTHING = Tried(Trials("none"), (OPEN,))
 SOURCE = """\
 for epoch in range(3):

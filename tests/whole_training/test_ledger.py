@@ -23,7 +23,7 @@ FIRST_S = START.to_first_step_s - START.imports_s - START.setup_s
 STEPS_S = 599 * CASE.times.real
 """Thirty epochs of 20 steps; the first step is a part of the start."""
 
-STACK = Stack(("tf_interleave_parallel",), 2.0, 1.9, 2.1, 12, 60, None, 0.1, 0.05, once_seconds=3.0)
+STACK = Stack(("tf_interleave_parallel",), 2.0, 1.9, 2.1, 12, 60, 0.1, 0.05, once_seconds=3.0)
 
 
 def made(laid: str = "") -> Training:

@@ -137,7 +137,7 @@ SCRIPTS = {
     **_of(
         f"{TESTS}/loops",
         "loop_",
-        "by_hand debugged distributed_fit eager_fit gan legacy_fit numpy_fit pydataset "
+        "by_hand debugged distributed_fit eager_fit gan numpy_fit pydataset "
         "python_metric several_fits traced_lengths train_on_batch two_datasets with_next",
     ),
     **_of(

@@ -23,7 +23,7 @@ UNSEEN = {
     "Loader.pin_memory Machine.driver_cuda PhaseUse.gpu Rank.gpu Torch.memory "
     "Line.device_s Trace.device_s Trace.gap_s "
     "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices "
-    "flags.alloc_conf flags.cudnn_benchmark flags.launch_blocking",
+    "flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
     "AWS": "Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
     "Volume.model",

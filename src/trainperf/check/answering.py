@@ -167,14 +167,11 @@ def _figures(times: Judged, limits: Limits) -> str:
 
 
 def _times(judged: Judged) -> CheckedTimes:
-    low, high = judged.interval
     return CheckedTimes(
         basis="sample" if judged.by_samples else "step",
         before_s=judged.before_s,
         after_s=judged.after_s,
         change=judged.change,
-        change_low=low,
-        change_high=high,
     )
 
 

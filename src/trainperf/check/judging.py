@@ -80,14 +80,6 @@ class Judged:
     reason: str = ""
 
     @property
-    def interval(self) -> tuple[float, float | None]:
-        """Where the change lies, by the noise of both sides; None where it has no upper end."""
-        low = (1 + self.change) * least(self.after_noise) / (1 + self.before_noise) - 1
-        if self.before_noise >= 1:
-            return low, None
-        return low, (1 + self.change) * (1 + self.after_noise) / (1 - self.before_noise) - 1
-
-    @property
     def noise(self) -> float:
         """Half the widest interval that counts: what disturbs a run does not let it pass.
 

@@ -52,12 +52,7 @@ KERAS = {
     "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
     "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",
     "keras.src.trainers.trainer": "calls.remember_compile:Trainer",
-    "tf_keras.src.callbacks": "legacy.watch_callbacks",
-    "tf_keras.src.engine.data_adapter": "legacy.watch_data",
-    "tf_keras.src.engine.training": "legacy.watch_model",
-    "tf_keras.src.layers.rnn.base_rnn": "calls.remember_built:RNN",
-    "tf_keras.src.optimizers.legacy.optimizer_v2": "calls.watch_apply:OptimizerV2",
-    "tf_keras.src.optimizers.optimizer": "calls.watch_apply:Optimizer",
+    "tf_keras.src.engine.training": "calls.watch_legacy:Model",
 }
 TORCH = {
     "accelerate.accelerator": "trainers.watch",

@@ -12,9 +12,8 @@ import click
 @click.command(short_help="Say what may be slow, from source alone.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…",
                 type=click.Path(exists=True, path_type=Path))  # fmt: skip
-@click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]", help="Print text, json, "
-              "github or sarif, or write it to a file; may be repeated "
-              "[default: text].")  # fmt: skip
+@click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]", help="Print text, json "
+              "or github, or write it to a file; may be repeated [default: text].")  # fmt: skip
 def lint(paths: tuple[Path, ...], output_format: tuple[str, ...]) -> None:
     """Say what may be slow in Python files and notebooks, from their source alone.
 

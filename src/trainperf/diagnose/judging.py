@@ -26,7 +26,6 @@ from trainperf.model import (
     Machine,
     Measure,
     Outcome,
-    Overhead,
     Patch,
     Recording,
     Run,
@@ -279,9 +278,6 @@ def _proven(
     apart = {one.fix for one, _ in tried.apart}
     others = (finding for finding in (*first.findings, *hidden) if finding.id in apart)
     changing = pasteable((tried.choices.get(one.id, one) for one in others), edits)
-    share = None
-    if tried.own_s is not None and tried.step_s:
-        share = tried.own_s / tried.step_s
     patch = first.patch
     if tried.patch is not None:
         before = patch.skipped if patch is not None else ()
@@ -309,7 +305,7 @@ def _proven(
         stack=tried.stack,
         cost=cost_after(first.cost, tried.stack),
         control=tried.control,
-        overhead=Overhead(tried.own_s, share, first.seconds, tried.trying.seconds),
+        overhead=tried.overhead,
         patch=patch,
         experiment_changes=experiment_changes(
             tried.apart,

@@ -41,6 +41,5 @@ def diagnose_trace(file: Path, ignore: tuple[str, ...] = ()) -> Diagnosis:
         notes=(),
         not_measured=(),
         training=None,
-        overhead=None,
         read_from=read_of(trace, file.name),
     )

@@ -354,13 +354,11 @@ def reads(
         taken, needed = min(known, default=None), None
         if taken is not None and isinstance(resident, Measure) and resident.seconds > 0:
             needed = taken / resident.seconds
-        basis = "opens times mean size" if taken == by_sizes else "by its read calls"
         told.append(
             replace(
                 one,
                 opens_per_step=opens,
                 bytes_per_step=taken,
-                bytes_basis="" if taken is None else basis,
                 stored_per_step=share * event["stored_bytes"] if event["counted"] else None,
                 needed_bytes_s=needed,
             )

@@ -264,7 +264,7 @@ def _versioned(event: Event) -> str:
     return f"{NAMES.get(event['name'], event['name'])} {event['version']}".rstrip()
 
 
-NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "Keras", "torch": "PyTorch"}
+NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "torch": "PyTorch"}
 """The frameworks' names, by their packages."""
 
 

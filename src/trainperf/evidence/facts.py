@@ -38,7 +38,7 @@ def framework(observed: Observed) -> Framework:
     event = described(observed)
     if event is not None:
         cuda = None if event["cuda"] is None else bool(event["cuda"])
-        own = {"name": name, "legacy_keras": bool(event["legacy"]), "built_with_cuda": cuda}
+        own = {"name": name, "built_with_cuda": cuda}
         return read_as(Framework, event, **own)
     imported = [event for event in observed.all("import") if event["name"] == name]
     return Framework(name, imported[0]["version"] if imported else "")

@@ -106,7 +106,6 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
         min(training, seconds),
         _spent(parts, seconds),
         whole=bool(whole),
-        turns=len(used),
         loop=around(observed),
     )
 
@@ -283,7 +282,7 @@ def pauses(observed: Observed, real: float) -> Outside | None:
     pause, training = statistics.median(more), every * real
     seconds = training + pause
     spent = (Spent("other", pause, pause / seconds),)
-    return Outside("pause", seconds, every, training, spent, turns=len(long) - 1)
+    return Outside("pause", seconds, every, training, spent)
 
 
 def _alike(values: Sequence[float]) -> bool:
@@ -319,7 +318,7 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
     seconds = training + sum(part.seconds for part in parts)
     turn: Turn = "evaluation" if found[0].what == "evaluation" else "pause"
     spent = _spent(parts, seconds)
-    return Outside(turn, seconds, every, training, spent, turns=len(found[0].used))
+    return Outside(turn, seconds, every, training, spent)
 
 
 class _Regular(NamedTuple):

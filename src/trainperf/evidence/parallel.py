@@ -72,7 +72,6 @@ def joined(
     return Parallel(
         expected=expected,
         replicas=replicas,
-        launcher=str(place.get("launcher") or ""),
         hosts=max(1, len({rank.host for rank in processes})),
         processes=processes,
         absent=tuple(sorted(set(range(expected)) - {rank.rank for rank in processes})),

@@ -44,7 +44,7 @@ REASONS: dict[str, LineKind] = {
 
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
-FITS = ("keras.src.backend.tensorflow.trainer.", "tf_keras.src.engine.training.")
+FIT = "keras.src.backend.tensorflow.trainer."
 
 HEADS = ("def ", "async def ", "@")
 
@@ -154,7 +154,7 @@ class _Tally:
     @property
     def takes_input(self) -> bool:
         """Whether a compiled step that was called here may take its input by itself: `fit`."""
-        return any(call.startswith(FITS) for call in self.calls)
+        return any(call.startswith(FIT) for call in self.calls)
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""

@@ -33,8 +33,6 @@ CALM = 0.05
 """A block is calm if others keep the script's threads from a core for less of their time."""
 CALM_SHARE = 0.25
 """Calm blocks are enough by themselves if they are so large a share of a phase's, and five."""
-STALLED = 2.0
-"""A block that took so many times as long as usual was held up, and is told of."""
 
 
 def times(observed: Observed, samples: Sequence[Sample] = (), parts: Parts | None = None) -> Times:
@@ -97,7 +95,6 @@ def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure
         round(sum(steps for _, steps in blocks)),
         means,
         *_interval(found.value, found.half),
-        stalls=sum(mean > STALLED * found.value for mean in means),
         disturbed=len(timed) - len(blocks),
     )
 

@@ -64,8 +64,7 @@ def all_rules() -> tuple[Rule, ...]:
     """Return every rule, in order of their ids, of which some have several."""
     rows = ((fix.id, _undone(fix.edit)) for fix in all_fixes())
     found = [Rule(id_, places) for id_, places in rows if places is not None]
-    found += [Rule(row.id, row.places) for row in _CALLS]
-    found += [Rule(places.__name__, places) for places in _CHECKS]
+    found += [*_CALLS, *(Rule(places.__name__, places) for places in _CHECKS)]
     return tuple(sorted(found, key=lambda rule: rule.id))
 
 
@@ -94,25 +93,24 @@ def _arguments(module: Module, row: SetArgument) -> Iterator[Place]:
             yield call, f"{last_name(call.func)}({row.name}={value})"
 
 
-@dataclass(frozen=True)
-class _Call:
-    """Calls of what has these dotted names; with `argument`, those whose value `slow` says is."""
+def _call(
+    id_: str,
+    *names: str,
+    given: str = "",
+    position: int | None = None,
+    slow: Callable[[object], bool] = bool,
+) -> Rule:
+    """Calls of what has these dotted names; those `given` an argument whose value is `slow`."""
 
-    id: str
-    names: tuple[str, ...]
-    argument: str = ""
-    position: int | None = None
-    slow: Callable[[object], bool] = bool
-
-    def places(self, module: Module) -> Iterator[Place]:
-        for call in module.calls(*self.names):
-            given = argument(call, self.argument, self.position) if self.argument else None
-            if not self.argument:
+    def places(module: Module) -> Iterator[Place]:
+        for call in module.calls(*names):
+            value = argument(call, given, position) if given else None
+            if not given:
                 yield call, module.name(call.func) or ""
-            elif module.conditional(call) or given is None:
-                continue
-            elif self.slow(_value(module, given)):
-                yield call, f"{last_name(call.func)}({self.argument}={ast.unparse(given)})"
+            elif value is not None and not module.conditional(call) and slow(_value(module, value)):
+                yield call, f"{last_name(call.func)}({given}={ast.unparse(value)})"
+
+    return Rule(id_, places)
 
 
 def _value(module: Module, given: ast.expr) -> object:
@@ -124,19 +122,21 @@ def _value(module: Module, given: ast.expr) -> object:
 LOADER = "torch.utils.data.DataLoader"
 _LAYERS = ("keras.layers.LSTM", "keras.layers.GRU")
 _CALLS = (
-    _Call("keras_callback_per_batch", ("keras.callbacks.ModelCheckpoint",), "save_freq",
+    _call("keras_callback_per_batch", "keras.callbacks.ModelCheckpoint", given="save_freq",
           slow=range(1, 11).__contains__),
-    _Call("keras_callback_per_batch", ("keras.callbacks.TensorBoard",), "update_freq",
+    _call("keras_callback_per_batch", "keras.callbacks.TensorBoard", given="update_freq",
           slow=("batch", *range(1, 11)).__contains__),
-    _Call("rnn_cudnn", _LAYERS, "activation", 1, slow=lambda name: name not in ("tanh", UNKNOWN)),
-    _Call("rnn_cudnn", _LAYERS, "recurrent_dropout", slow=lambda rate: rate not in (0, UNKNOWN)),
-    _Call("tf_generator", ("tensorflow.data.Dataset.from_generator",)),
-    _Call("tf_py_function", ("tensorflow.py_function", "tensorflow.numpy_function")),
-    _Call("torch_data_parallel", ("torch.nn.DataParallel",)),
-    _Call("torch_debug_modes", ("torch.autograd.set_detect_anomaly",), "mode", 0,
+    _call("rnn_cudnn", *_LAYERS, given="activation", position=1,
+          slow=lambda name: name not in ("tanh", UNKNOWN)),
+    _call("rnn_cudnn", *_LAYERS, given="recurrent_dropout",
+          slow=lambda rate: rate not in (0, UNKNOWN)),
+    _call("tf_generator", "tensorflow.data.Dataset.from_generator"),
+    _call("tf_py_function", "tensorflow.py_function", "tensorflow.numpy_function"),
+    _call("torch_data_parallel", "torch.nn.DataParallel"),
+    _call("torch_debug_modes", "torch.autograd.set_detect_anomaly", given="mode", position=0,
           slow=lambda mode: mode is True),
-    _Call("torch_debug_modes", ("torch.autograd.detect_anomaly",)),
-    _Call("torch_too_many_workers", (LOADER,), "num_workers", 5,
+    _call("torch_debug_modes", "torch.autograd.detect_anomaly"),
+    _call("torch_too_many_workers", LOADER, given="num_workers", position=5,
           slow=("os.cpu_count", "multiprocessing.cpu_count").__contains__),
 )  # fmt: skip
 
@@ -153,15 +153,15 @@ def torch_workers(module: Module) -> Iterator[Place]:
         made = module.value(dataset) if dataset is not None else None
         without = workers is None or module.constant(workers) == 0
         if without and not starred(call) and isinstance(made, ast.Call):
-            home, owner = module.defined(made.func) or (module, None)
-            reads = (each for each in getattr(owner, "body", ()) if _each_sample_reads(home, each))
+            _, owner = module.defined(made.func) or (module, None)
+            items = (
+                method
+                for method in getattr(owner, "body", ())
+                if isinstance(method, ast.FunctionDef) and method.name == "__getitem__"
+            )
+            reads = (last_name(c.func) in _READS for item in items for c in calls_in(module, item))
             if any(reads) or (module.name(made.func) or "").startswith("torchvision.datasets."):
                 yield call, "a DataLoader without workers that reads files"
-
-
-def _each_sample_reads(module: Module, method: ast.AST) -> bool:
-    gives = isinstance(method, ast.FunctionDef) and method.name == "__getitem__"
-    return gives and any(last_name(call.func) in _READS for call in calls_in(module, method))
 
 
 def torch_step_logging(module: Module) -> Iterator[Place]:

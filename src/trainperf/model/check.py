@@ -43,16 +43,13 @@ class Limits:
 class CheckedTimes:
     """The times that were compared: seconds of the fastest steps, of a sample, of a run.
 
-    `change` is relative (0.1: a tenth slower), `change_low` and `change_high` where it lies by
-    the noise of both, the upper end None where that leaves it open.
+    `change` is relative (0.1: a tenth slower).
     """
 
     basis: Literal["step", "sample", "whole run"]
     before_s: float
     after_s: float
     change: float
-    change_low: float
-    change_high: float | None
 
 
 @dataclass(frozen=True)

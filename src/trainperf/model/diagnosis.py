@@ -127,17 +127,9 @@ class TraceRead:
 
 @dataclass(frozen=True)
 class Overhead:
-    """The cost of trainperf itself.
+    """What trainperf's own hooks took of each step of the trials' unchanged script: a `share`."""
 
-    `per_step_s` is the time inside its own hooks for each step of the trials' unchanged
-    script, `share` its part of the step; `observing_s` and `trying_s` are what the
-    diagnosis took, in seconds.
-    """
-
-    per_step_s: float | None
     share: float | None
-    observing_s: float
-    trying_s: float
 
 
 @dataclass(frozen=True)

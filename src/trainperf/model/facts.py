@@ -17,8 +17,7 @@ class Framework:
 
     name: Literal["tensorflow", "torch", ""]
     version: str
-    keras: str | None = None  # version of Keras, or of tf_keras
-    legacy_keras: bool = False
+    keras: str | None = None
     built_with_cuda: bool | None = None
 
     @property

@@ -90,7 +90,7 @@ class Outside:
     the steps from one evaluation, or one pause of another kind, to the next, or a step.
     `seconds` is a whole turn as it is written, `steps` how many steps it has, `training_s`
     what they take. `spent` is the rest, most of it first. `whole` says that the turn was seen
-    to its end: otherwise `seconds` is the least that it takes. `turns` is how many were seen;
+    to its end: otherwise `seconds` is the least that it takes.
     `loop` where the loop of the script stands that makes the turns.
     """
 
@@ -100,7 +100,6 @@ class Outside:
     training_s: float
     spent: tuple[Spent, ...] = ()
     whole: bool = True
-    turns: int = 1
     loop: Site | None = None
 
     @property

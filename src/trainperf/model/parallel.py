@@ -161,7 +161,6 @@ class Parallel:
 
     expected: int
     replicas: int
-    launcher: str  # "torchrun", "multiprocessing", "TF_CONFIG", "mpirun", "srun", ""
     hosts: int
     processes: tuple[Rank, ...]
     absent: tuple[int, ...] = ()

@@ -15,8 +15,7 @@ class Measure:
     `blocks` are the means of the blocks, one to a round in which the phases alternate;
     `seconds` is the mean of the middle ones (a quarter is left out at either end), `low`
     and `high` its 95 % interval from the spread between them, None with fewer than five:
-    then the noise is not known. `stalls` counts the blocks that took more than twice as
-    long: something held them up. `disturbed` counts those that were left out of all this,
+    then the noise is not known. `disturbed` counts those that were left out of all this,
     because neighbours kept the script from its cores and the other blocks are enough.
     """
 
@@ -25,7 +24,6 @@ class Measure:
     blocks: tuple[float, ...]
     low: float | None = None
     high: float | None = None
-    stalls: int = 0
     disturbed: int = 0
 
     @property

@@ -25,9 +25,6 @@ class Outcome(StrEnum):
 UNDECIDED = 1.05
 """From here on a speed-up whose interval is too wide says nothing; below it, that it is small."""
 
-TOUCH = 1.005
-"""A measurement this close above a bound is within what either is rounded to."""
-
 
 @dataclass(frozen=True)
 class Ratio:
@@ -89,10 +86,6 @@ class Trial:
     def dropped(self, outcome: Outcome, reason: str) -> Trial:
         """The trial of a fix that is not kept, and why."""
         return replace(self, outcome=outcome, reason=reason, kept=False)
-
-    def exceeds(self, bound: float) -> bool:
-        """Whether all of its interval lies above a bound, beyond what either is rounded to."""
-        return self.low is not None and self.low > max(bound, 1.0) * TOUCH
 
     @property
     def undecided(self) -> bool:
@@ -175,11 +168,9 @@ class Control:
 class Stack:
     """All kept fixes together: what the reader gets by applying the patch.
 
-    `interaction` is the speed-up of the whole over the product of the parts: below 1
-    the fixes share a gain, None for a single fix. Steps are those of the unchanged
-    script, in samples: `before_step_s` and `after_step_s` are seconds for as many
-    samples as one of its steps holds. Epochs are steps of an epoch times that, and
-    what passes between two of them; None where either is not known. `once_seconds` is what the
+    Steps are those of the unchanged script, in samples: `before_step_s` and `after_step_s` are
+    seconds for as many samples as one of its steps holds. Epochs are steps of an epoch times that,
+    and what passes between two of them; None where either is not known. `once_seconds` is what the
     changes cost once, compared with the start of the unchanged script (below 0: they start
     sooner), None where that was not measured; `held_s` are the seconds between two epochs that
     its steps hold, as slices of whole epochs do. Unless they were measured `together`, the speed-up
@@ -192,7 +183,6 @@ class Stack:
     high: float
     pairs: int
     steps: int
-    interaction: float | None
     before_step_s: float
     after_step_s: float
     before_samples_per_s: float | None = None
@@ -216,10 +206,10 @@ class Trials:
     `interrupted` says that Ctrl-C ended them. `passive` says that in all legs OpenMP's threads
     slept where they waited for one another (`OMP_WAIT_POLICY=passive`), `huge_pages` that their
     tensors lay on huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`), `growth` that TensorFlow
-    took the GPU memory that it needed only (`TF_FORCE_GPU_ALLOW_GROWTH=true`). `two_legs` says why
-    only two lived together, "" where more could. `neighbours_cores` are those that other
-    processes took when the trials began, None where that was not told. `compared_s` are the
-    seconds of the slices that were compared, the unchanged script's among them.
+    took the GPU memory that it needed only (`TF_FORCE_GPU_ALLOW_GROWTH=true`).
+    `neighbours_cores` are those that other processes took when the trials began, None where that
+    was not told. `compared_s` are the seconds of the slices that were compared, the unchanged
+    script's among them.
     """
 
     mode: Literal["side by side", "one after another", "none"]
@@ -233,6 +223,5 @@ class Trials:
     passive: bool = False
     huge_pages: bool = False
     growth: bool = False
-    two_legs: str = ""
     neighbours_cores: float | None = None
     compared_s: float = 0.0

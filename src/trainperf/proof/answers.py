@@ -169,8 +169,6 @@ def checked(
             before_s=step_s / middle,
             after_s=step_s,
             change=change,
-            change_low=low - 1,
-            change_high=None if high is None else high - 1,
         )
     )
     against = Compared(name, "", "", trainperf.__version__, "", os.uname().nodename, 1)

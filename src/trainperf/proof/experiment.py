@@ -27,7 +27,6 @@ from trainperf.model import (
     Evidence,
     Machine,
     Outcome,
-    Overhead,
     Proof,
     Recording,
     Run,
@@ -428,7 +427,6 @@ def _assembled(made: Experiment, text: str, proofs: tuple[Proof, ...]) -> Diagno
     tried, evidence = made.tried, made.evidence
     first = assemble(made.recording, evidence, (), Verdict("none", text), None)
     seconds = time.monotonic() - made.began
-    share = tried.own_s / tried.step_s if tried.own_s is not None and tried.step_s else None
     tails = [change.output_tail for change in made.looked if change.failed]
     notes = [f"{change.title}: {note}" for change in made.looked for note in change.notes]
     return replace(
@@ -437,7 +435,7 @@ def _assembled(made: Experiment, text: str, proofs: tuple[Proof, ...]) -> Diagno
         trying=tried.trying,
         stack=tried.stack,
         control=tried.control,
-        overhead=Overhead(tried.own_s, share, seconds - tried.trying.seconds, tried.trying.seconds),
+        overhead=tried.overhead,
         training=ledger(evidence),
         proofs=proofs,
         output_tail=tails[0] if tails and len(proofs) == 1 else first.output_tail,
@@ -469,7 +467,6 @@ def _whole(made: Experiment, proofs: Sequence[Proof]) -> Training:
             trial.high,
             trial.pairs,
             trial.steps,
-            interaction=None,
             before_step_s=step_s,
             after_step_s=step_s / trial.speedup,
             once_seconds=trial.one_off_s or 0.0,

@@ -98,45 +98,37 @@ class _Test:
 
     def hidden(self) -> None:
         """Diagnose a loader whose items cost the step nothing."""
-        step_s = self._plain("a hidden loader", self.planted.hidden)
-        found = self._diagnosed("hidden", self.planted.hidden, HIDDEN_S)
-        self._figure("hidden loader: step", step_s, found.step_s, STEP, "plain run")
-        about = [
-            finding.id for finding in found.findings if finding.category in ("input", "storage")
-        ]
-        self.checks.append(
-            nothing_to_gain(about, [trial.fix for trial in found.trials if trial.kept])
-        )
+        found, _ = self._diagnosed("hidden", "hidden loader", HIDDEN_S)
+        inputs = [f.id for f in found.findings if f.category in ("input", "storage")]
+        kept = [trial.fix for trial in found.trials if trial.kept]
+        self.checks.append(nothing_to_gain(inputs, kept))
 
     def starved(self) -> None:
         """Diagnose a step that waits for its items, and apply the patch."""
-        step_s = self._plain("a starvation", self.planted.starved)
         left_s = self.until - time.monotonic() - AFTER_S
-        found = self._diagnosed("starved", self.planted.starved, left_s)
-        self._figure("starvation: step", step_s, found.step_s, STEP, "plain run")
+        found, step_s = self._diagnosed("starved", "starvation", left_s)
         if found.control is not None:
-            name = "A/A: beside the starvation"
-            self._figure(name, 1.0, found.control.speedup, SAME, "")
+            self._figure("A/A: beside the starvation", 1.0, found.control.speedup, SAME, "")
         name, stack = "starvation: repair", found.stack
         if stack is None:
             self.checks.append(nothing_kept(name, found.trials, found.trying))
             return
         store.save(found, self.planted.folder / store.DIAGNOSIS_FILE)
         fix(self.planted.folder / store.DIAGNOSIS_FILE, (), dry=False)
-        patched_s = self._plain("the starvation, repaired", self.planted.starved)
+        self.say("the starvation, repaired: a plain run")
+        patched_s = self.planted.plain("starved")
         from_ = f"plain runs: {step_s * 1e3:.1f} and {patched_s * 1e3:.1f} ms"
         self._figure(name, step_s / patched_s, stack.speedup, REPAIR, from_)
 
     def result(self, took: float) -> SelfTest:
         """The figures and checks of all experiments."""
-        seen = [one for one in self.diagnoses.values() if one.loop is not None]
-        uses = [use for one in seen for use in one.evidence.use if use.phase == "real"]
-        looks = [*self.others, *(use.others_cores for use in uses)]
-        others = max((cores for cores in looks if cores is not None), default=None)
-        machine = next((one.evidence.machine for one in self.diagnoses.values()), None)
+        found = [diagnosis.evidence for diagnosis in self.diagnoses.values()]
+        uses = [use.others_cores for seen in found for use in seen.use if use.phase == "real"]
+        looks = [cores for cores in (*self.others, *uses) if cores is not None]
+        others = max(looks, default=None)
         shared = [
             f"GPU {gpu.index}"
-            for gpu in (machine.gpus if machine is not None and self.planted.gpu else ())
+            for gpu in (found[0].machine.gpus if found and self.planted.gpu else ())
             if gpu.other_processes and (gpu.busy_before or 0.0) > STEP
         ]
         return SelfTest(
@@ -146,19 +138,18 @@ class _Test:
             tuple(replace(figure, others=others) for figure in self.figures),
             (*self.checks, neighbours(others, shared)),
             took,
-            {name: kept_of(one) for name, one in self.diagnoses.items()},
+            {name: kept_of(diagnosis) for name, diagnosis in self.diagnoses.items()},
         )
 
-    def _plain(self, what: str, words: tuple[str, ...]) -> float:
-        self.say(f"{what}: a plain run")
-        return self.planted.plain(words)
-
-    def _diagnosed(self, name: str, words: tuple[str, ...], budget_s: float) -> Diagnosis:
+    def _diagnosed(self, name: str, what: str, budget_s: float) -> tuple[Diagnosis, float]:
+        """The diagnosis of a planted script, and the seconds of a step of a plain run."""
+        self.say(f"a {what}: a plain run")
+        step_s = self.planted.plain(name)
         self.say(f"{name}: the diagnosis")
         folder = self.planted.folder / name
         folder.mkdir()
         run = Run(
-            command=self.planted.command(words),
+            command=self.planted.command(name),
             cwd=str(self.planted.folder),
             label=self.planted.plants.script,
             budget_s=max(LEAST_S, budget_s),
@@ -172,12 +163,11 @@ class _Test:
         if found.ending is Ending.INTERRUPTED or (found.trying and found.trying.interrupted):
             raise KeyboardInterrupt
         if found.loop is None:
-            why = found.output_tail.strip().splitlines()
-            raise TrainperfError(
-                f"its diagnosis saw no loop: {why[-1] if why else found.verdict.text}"
-            )
+            why = [*found.output_tail.strip().splitlines(), found.verdict.text][-1]
+            raise TrainperfError(f"its diagnosis saw no loop: {why}")
         self.diagnoses[name] = found
-        return found
+        self._figure(f"{what}: step", step_s, found.step_s, STEP, "plain run")
+        return found, step_s
 
     def _figure(
         self, name: str, expected: float, measured: float | None, allowed: float, from_: str
@@ -197,34 +187,32 @@ class Plants:
     name: str
     script: str
     fix: str
-    hidden: tuple[str, ...]
-    hidden_on_gpu: tuple[str, ...]
-    starved: tuple[str, ...]
-    starved_on_gpu: tuple[str, ...]
+    on_cpu: dict[str, str]
+    on_gpu: dict[str, str]
 
 
 # On a GPU no worker hides the items: the host makes one while the device still computes.
+# tf.data makes one item ahead by itself, so that only items slower than a step are seen.
+OF_TENSORFLOW = {
+    "hidden": "--item 0.035 --step 0.05 --ahead 1",
+    "starved": "--item 0.045 --step 0.03",
+}
 FRAMEWORKS = (
     Plants(
-        module="torch",
-        name="PyTorch",
-        script="torch_planted.py",
-        fix="torch_workers",
-        hidden=("--item", "0.035", "--step", "0.05", "--workers", "1"),
-        hidden_on_gpu=("--item", "0.045", "--step", "0.05"),
-        starved=("--item", "0.035", "--step", "0.05"),
-        starved_on_gpu=("--item", "0.05", "--step", "0.03"),
+        "torch",
+        "PyTorch",
+        "torch_planted.py",
+        "torch_workers",
+        {"hidden": "--item 0.035 --step 0.05 --workers 1", "starved": "--item 0.035 --step 0.05"},
+        {"hidden": "--item 0.045 --step 0.05", "starved": "--item 0.05 --step 0.03"},
     ),
-    # tf.data makes one item ahead by itself, so that only items slower than a step are seen.
     Plants(
-        module="tensorflow",
-        name="TensorFlow",
-        script="tensorflow_planted.py",
-        fix="tf_py_function",
-        hidden=("--item", "0.035", "--step", "0.05", "--ahead", "1"),
-        hidden_on_gpu=("--item", "0.035", "--step", "0.05", "--ahead", "1"),
-        starved=("--item", "0.045", "--step", "0.03"),
-        starved_on_gpu=("--item", "0.045", "--step", "0.03"),
+        "tensorflow",
+        "TensorFlow",
+        "tensorflow_planted.py",
+        "tf_py_function",
+        OF_TENSORFLOW,
+        OF_TENSORFLOW,
     ),
 )
 
@@ -243,27 +231,17 @@ class Planted:
     per_second: float
     python: str = sys.executable
 
-    @property
-    def hidden(self) -> tuple[str, ...]:
-        """The arguments that plant a loader hidden behind the step."""
-        return self._on(self.plants.hidden_on_gpu if self.gpu else self.plants.hidden)
+    def command(self, plant: str) -> tuple[str, ...]:
+        """The command that starts the script with a loader "hidden" behind its step, or "starved"
+        of items."""
+        words = (self.plants.on_gpu if self.gpu else self.plants.on_cpu)[plant].split()
+        work = ("--per-second", f"{self.per_second:.0f}") if self.gpu else ()
+        return (self.python, self.plants.script, *words, *work)
 
-    @property
-    def starved(self) -> tuple[str, ...]:
-        """The arguments that plant a step which waits for its items."""
-        return self._on(self.plants.starved_on_gpu if self.gpu else self.plants.starved)
-
-    def _on(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        return (*words, "--per-second", f"{self.per_second:.0f}") if self.gpu else words
-
-    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The command that starts the script with these arguments."""
-        return (self.python, self.plants.script, *words)
-
-    def plain(self, words: tuple[str, ...]) -> float:
+    def plain(self, plant: str) -> float:
         """Seconds a step takes where nothing observes it. Raises `TrainperfError`."""
-        said = _ask(self.command((*words, "--steps", str(STEPS))), self.folder)
-        return float(said["step_s"])
+        command = (*self.command(plant), "--steps", str(STEPS))
+        return float(_ask(command, self.folder)["step_s"])
 
 
 def find(name: str | None, python: Interpreter) -> Plants:
@@ -271,8 +249,8 @@ def find(name: str | None, python: Interpreter) -> Plants:
 
     Raises `TrainperfError` where the Python that is to run it has none.
     """
-    wanted = [one for one in FRAMEWORKS if name in (None, one.module)]
-    found = next((one for one in wanted if python.has(one.module)), None)
+    wanted = [plants for plants in FRAMEWORKS if name in (None, plants.module)]
+    found = next((plants for plants in wanted if python.has(plants.module)), None)
     if found is None:
         what = "neither PyTorch nor TensorFlow" if name is None else f"no {wanted[0].name}"
         raise TrainperfError(
@@ -316,12 +294,12 @@ def _ask(command: tuple[str, ...], folder: Path) -> dict[str, Any]:
         raise TrainperfError(
             f"the planted script did not end within {took:.0f} s", "is the machine very busy?"
         ) from error
-    lines = [one for one in done.stdout.splitlines() if one.startswith("{")]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
-        said = [one.strip() for one in done.stderr.splitlines() if one.strip()]
-        why = said[-1] if said else f"exit status {done.returncode}"
+        why = [f"exit status {done.returncode}", *filter(str.strip, done.stderr.splitlines())][-1]
         raise TrainperfError(
-            f"the planted script failed: {why}", "trainperf doctor says what does not fit together"
+            f"the planted script failed: {why.strip()}",
+            "trainperf doctor says what does not fit together",
         )
     found: dict[str, Any] = json.loads(lines[-1])
     return found

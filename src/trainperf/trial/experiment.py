@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import time
@@ -16,6 +15,7 @@ from trainperf.model import (
     Evidence,
     Finding,
     Outcome,
+    Overhead,
     Patch,
     Stack,
     Trial,
@@ -69,6 +69,13 @@ class Tried:
     apart: tuple[tuple[Trial, Patch], ...] = ()
     passing: tuple[str, ...] = ()
     ended: bool = False
+
+    @property
+    def overhead(self) -> Overhead | None:
+        """What trainperf's hooks took of a step; None where it is not known."""
+        return (
+            Overhead(self.own_s / self.step_s) if self.own_s is not None and self.step_s else None
+        )
 
 
 def try_fixes(
@@ -248,10 +255,6 @@ def _stack(
         return None
     whole = stacked.ratio
     before, after = baseline.step_s, baseline.step_s / whole.speedup
-    alone = [found[name].speedup for name in stacked.fixes if not found[name].on_top]
-    parts = [one for one in alone if one is not None]
-    several = len(parts) == len(stacked.fixes) > 1
-    interaction = whole.speedup / math.prod(parts) if several else None
     batch, steps = evidence.loop.batch_size, None if passing else evidence.loop.epoch_steps
     pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
@@ -266,7 +269,6 @@ def _stack(
     return Stack(
         fixes=stacked.fixes,
         **asdict(whole),
-        interaction=interaction,
         before_step_s=before,
         after_step_s=after,
         before_samples_per_s=batch / before if batch else None,

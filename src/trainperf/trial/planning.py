@@ -354,7 +354,7 @@ def _how(subject: Subject, space: Room) -> Trials:
         why = shared_port(subject.recording.run, launcher(events))
     if why or space.legs < TWO:
         return Trials("one after another", why or space.reason)
-    return Trials("side by side", two_legs=space.reason if space.legs == TWO else "")
+    return Trials("side by side")
 
 
 # ------------------------------------------------------------------ what slices hold

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
+from kit.child import FakeProcess
 from trainperf.child.tensorflow.loops import Tape
 
 
 @pytest.fixture
 def tape() -> Tape:
-    def failed(what: str, error: BaseException) -> None:
-        raise AssertionError(what) from error
-
-    return Tape(failed)
+    return Tape(FakeProcess())
 
 
 class Batch:

@@ -11,7 +11,6 @@ from kit.kineto import Older, Seen
 from trainperf.child.torch.step.operator_times import (
     OPERATORS,
     PASS,
-    TENSOR_CORES,
     OperatorTimes,
     is_fusable,
 )
@@ -51,7 +50,6 @@ def test_an_operator_has_its_own_time_without_that_of_those_it_calls():
     assert event["kernels"] == 3
     assert event["seconds"] == pytest.approx(0.001)
     assert event["gap_s"] is None
-    assert event["tensor_core_s"] is None
 
 
 def test_what_compiling_may_save_on_a_cpu_is_all_but_products_and_other_libraries():
@@ -112,37 +110,6 @@ def test_work_is_of_the_pass_that_started_it_also_where_the_gpu_comes_to_it_late
         for seen in gpu()
     ]
     assert OperatorTimes(late, "cuda", leave_out=1).event()["device_s"] == pytest.approx([150e-6])
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ampere_sgemm_128x64_tn",
-        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_execute_kernel__5x_cublas",
-        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>",
-        "fmha_cutlassF_f32_aligned_64x64_rf_sm50",
-    ],
-)
-def test_these_kernels_are_not_said_to_use_tensor_cores(name):
-    assert not TENSOR_CORES.search(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        GEMM,
-        "turing_fp16_s1688cudnn_fp16_256x64_ldg8_relu_f2f_interior_nhwc_nn_v1",
-        "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_16x6_nn_align4>",
-        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x128x64_warpgroupsize1x1x1_execute",
-        "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_NNT",
-        "void cutlass::device_kernel<cute::SM90::GMMA::MMA_64x128x16_F32BF16BF16_SS>",
-        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128",
-        "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64>>",
-        "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::Params)",
-    ],
-)
-def test_these_kernels_are_said_to_use_tensor_cores(name):
-    assert TENSOR_CORES.search(name)
 
 
 @pytest.mark.parametrize(

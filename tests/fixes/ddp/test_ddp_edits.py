@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from fixes.case_text import repair
 from rewriting import changed, executed, marked, script_of
-from trainperf.fixes.ddp.ddp_settings import choices
-from trainperf.fixes.ddp.torch_ddp_no_sync import put_under_no_sync
 
 LOOP = """\
 {before}
@@ -25,7 +24,7 @@ def loop(test: str, before: str = "n = 4", between: str = "pass", after: str = "
 def edited(text: str) -> str:
     """The source with `no_sync()`; the sites are DDP's call, forward, backward, step."""
     script, (wrapped, forward, backward, step) = script_of(text)
-    put_under_no_sync(script, forward, backward, step, wrapped)
+    repair("torch_ddp_no_sync", script, (forward, backward, step, wrapped), {})
     return changed(script)
 
 
@@ -92,17 +91,3 @@ def _turns(source: str) -> tuple[int, int, int]:
 
     executed(source, {"wrap": lambda: model, "loader": range(10), "optimizer": Optimizer()})
     return model.spared, model.backwards, len(updates)
-
-
-# ------------------------------------------------------------------------ bucket sizes
-
-MIB = 1024**2
-
-
-def test_sizes_that_cut_no_other_way_are_not_offered() -> None:
-    assert choices(MIB // 2, 25) == []
-    assert choices(20 * MIB, 25) == [10, 5]
-
-
-def test_large_gradients_are_offered_larger_and_smaller_buckets() -> None:
-    assert choices(400 * MIB, 25) == [50, 10]

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rewriting import changed, executed, script_of
-from trainperf.fixes.ddp.shards import shard
-from trainperf.model import Site
+from fixes.case_text import edited
+from rewriting import executed
 
 torch = pytest.importorskip("torch")
 
@@ -17,8 +16,8 @@ import torch
 from torch.utils.data import DataLoader
 
 seen = []
-loader = ▸DataLoader(data, 2{shuffle})◂
 for epoch in range(2):
+    loader = ▸DataLoader(data, 2{shuffle})◂
     for batch in loader:
         seen.append(batch.tolist())
 """
@@ -26,9 +25,7 @@ for epoch in range(2):
 
 def of_rank(rank: int, shuffle: str, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """What a rank of two reads in two epochs of the edited script."""
-    script, sites = script_of(SCRIPT.replace("{shuffle}", shuffle))
-    shard(script, sites[0], Site("train.py", 7))
-    text = changed(script)
+    text = edited("torch_unsharded_data", SCRIPT.replace("{shuffle}", shuffle), {})
     job = SimpleNamespace(
         is_available=lambda: True, get_world_size=lambda: 2, get_rank=lambda: rank
     )

@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from trainperf.fixes.common.words import GIB, MB, MIB
-from trainperf.fixes.host.instances import GIGABIT, instance_type, same_gpus
+from trainperf.fixes.host.instances import instance_type, same_gpus
 from trainperf.model import Instance, InstanceType
 
 TABLE = json.loads(files("trainperf").joinpath("data/aws_gpu_instances.json").read_text())
@@ -29,7 +29,6 @@ def test_every_row_can_be_read(name: str) -> None:
     assert kind.name == name
     assert kind.vcpus > 0
     assert kind.memory > GIB
-    assert kind.network_bytes_s is None or kind.network_bytes_s > 0
 
 
 @pytest.mark.parametrize("name", TABLE["ml_training"])
@@ -49,16 +48,6 @@ def test_the_units_are_bytes() -> None:
     assert kind.gpu_memory == 22888 * MIB
     assert kind.ebs_bytes_s == 87.5 * MB
     assert kind.nvme_bytes == 250 * 10**9
-
-
-def test_what_lasts_of_an_up_to_type_is_its_baseline() -> None:
-    kind = known("g5.xlarge")
-    assert kind.network_bytes_s == 2.5 * GIGABIT
-
-
-def test_the_sum_over_network_cards_is_not_believed() -> None:
-    assert known("g6e.48xlarge").network_bytes_s == 400 * GIGABIT
-    assert known("p6-b200.48xlarge").network_bytes_s == 3200 * GIGABIT
 
 
 def test_a_part_of_a_gpu_is_no_gpu() -> None:

@@ -25,7 +25,7 @@ TRAINING = '[{"phase": "real", "samples": 20, "throttled_share": 0.5}]'
         # no more than the two cores that can be seen
         (f"retracing | {QUOTA}; use = []", 4.0, "100 % of the quota's periods it"),
         # it counts while it trains and not while it starts
-        (f"retracing | {QUOTA}; use = {TRAINING}", 1.6, "50 % of the quota's periods while"),
+        (f"retracing | {QUOTA}; use = {TRAINING}", 1.6, "50 % of the quota's periods it"),
         (f"torch_healthy | {QUOTA}; use = []", 4.0, "2 cores can be seen"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 
 from rewriting import project_of, result, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.practice.evaluation_between import validate_seldom
+from trainperf.fixes.practice.interruptions import validate_seldom
 
 FILES = {
     "train.py": "from stopping import stopping\n\n"

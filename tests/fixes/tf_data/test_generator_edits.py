@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from fixes.case_text import edited_runs
+from fixes.case_text import edited_runs, repair
 from rewriting import executed, project_of, result, script_of, site_in
 from trainperf.errors import CannotRewrite
-from trainperf.fixes.tf_data.generator import make_items_in_parallel
 
 CALL = "data = ▸Dataset.from_generator({})◂\n"
 
@@ -25,17 +24,9 @@ class Recorded:
 
 
 def edited(text: str, given: str = "samples", data: dict[str, Any] | None = None) -> str:
-    script, (site, *_) = script_of("import os\n\n\n" + text + CALL.format(given))
-    make_items_in_parallel(script, site, {"calls": 3} | (data or {}))
+    script, sites = script_of("import os\n\n\n" + text + CALL.format(given))
+    repair("tf_generator", script, sites, {"calls": 3} | (data or {}))
     return result(script) or ""
-
-
-def refused(text: str, given: str = "samples") -> str:
-    script, (site, *_) = script_of("import os\n\n\n" + text + CALL.format(given))
-    with pytest.raises(CannotRewrite) as error:
-        make_items_in_parallel(script, site, {"calls": 3})
-    assert result(script) is None
-    return str(error.value)
 
 
 def made(source: str) -> list[Any]:
@@ -87,7 +78,8 @@ def test_where_the_run_saw_the_generator_counts() -> None:
     assert "in_parallel(make, paths" in edited(
         text, "table['samples']", {"generator": ["train.py", 4]}
     )
-    assert "not seen" in refused(text, "table['samples']")
+    with pytest.raises(CannotRewrite, match="not seen"):
+        edited(text, "table['samples']")
 
 
 MAIN = "from lib.data import batches\n\ntrain = batches(paths, 8)\n▸model.fit(train, epochs=3)◂\n"
@@ -104,7 +96,7 @@ def test_a_generator_of_another_file_is_taken_apart_there() -> None:
     files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": "def load(p):\n    return p\n"}
     script = project_of(files)
 
-    make_items_in_parallel(script, site_in(files), {"calls": 4})
+    repair("tf_generator", script, (site_in(files),), {"calls": 4})
 
     (changed,) = script.sources().items()
     assert changed[0] == "/project/lib/data.py"
@@ -116,4 +108,4 @@ def test_a_function_of_another_file_that_keeps_something_is_seen() -> None:
     files = {"train.py": MAIN, "lib/data.py": DATA, "lib/images.py": keeps}
 
     with pytest.raises(CannotRewrite, match="seen"):
-        make_items_in_parallel(project_of(files), site_in(files), {"calls": 4})
+        repair("tf_generator", project_of(files), (site_in(files),), {"calls": 4})

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixes.case_text import edited, evidence_of, runs
+from fixes.case_text import edited, evidence_of, repair, runs
 from rewriting import executed, project_of, site_in
 from trainperf.errors import CannotRewrite
 from trainperf.fixes.findings import shown_findings
-from trainperf.fixes.tf_data.pydataset import KerasPydatasetItems, keep_items
+from trainperf.fixes.tf_data.pydataset import KerasPydatasetItems
 from trainperf.model import Finding
 
 ID = "keras_pydataset_items"
@@ -68,7 +68,7 @@ def test_a_setting_that_another_file_changes_keeps_nothing() -> None:
     text = text.replace("np.load(file) * self.scale", "self.scale * np.load(file)")
     files = {"data.py": text, "train.py": "import data\n\n\ndef grow(rows):\n    rows.scale = 3\n"}
     with pytest.raises(CannotRewrite, match=r"rows.scale changes"):
-        keep_items(project_of(files), site_in(files), ["train.py"])
+        repair(ID, project_of(files), (site_in(files),), {"files": ["train.py"]})
 
 
 READ = """\

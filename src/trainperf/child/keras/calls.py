@@ -1,4 +1,4 @@
-"""What is watched in Keras 3 and Keras 2 alike: calls of a model, its steps, callbacks."""
+"""What is watched in Keras on any backend: calls of a model, its steps, callbacks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from ..tensorflow.loops import TensorFlowLoops
 from ..timing.calls import InsteadOf
 
 VALIDATION = "_use_cached_eval_dataset"
-"""An argument that only `fit` gives to `evaluate` (Keras 2.13 to 3.15)."""
+"""An argument that only `fit` gives to `evaluate` (Keras 3.0 to 3.15)."""
 
-CALLBACK_HOOKS = (
-    "on_train_batch_begin",
-    "on_train_batch_end",
-    "on_epoch_begin",
-    "on_epoch_end",
-)
+LEGACY = "tf_keras (Keras 2)"
+
+CALLBACK_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_epoch_begin", "on_epoch_end")
 
 
 def remember_built(loops: TensorFlowLoops, owner: Any) -> None:
@@ -72,6 +69,17 @@ def watch_calls_of(loops: Any, owner: Any, instead: InsteadOf | None = None) -> 
         return result
 
 
+def watch_legacy(loops: TensorFlowLoops, owner: Any) -> None:
+    """Say of the first `fit` of Keras 2 that it is not observed, and end the run."""
+
+    def fit(*args: Any, **kwargs: Any) -> None:
+        if loops.training.driver is None:
+            loops.process.record.write("unsupported", name=LEGACY, version="")
+            loops.process.finish()
+
+    before(loops.process, owner, "fit", "a `fit` of Keras 2", fit)
+
+
 def rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
     """How many samples `predict(self, x)` is given as arrays; None for all else.
 
@@ -106,10 +114,19 @@ def remember_compile(loops: TensorFlowLoops, owner: Any) -> None:
 
 
 def time_callbacks(loops: TensorFlowLoops, owner: Any) -> None:
-    """Time every callback's hooks by standing in for them while the list runs them."""
+    """Time the hooks of every callback that cost time, by functions of ours in their place.
+
+    They are shadowed on the instance, so that the object stays what it was for `isinstance`,
+    attributes and other callbacks.
+    """
 
     def made(given: Any, *args: Any, **kwargs: Any) -> None:
-        given.callbacks = [_timed(loops, callback) for callback in given.callbacks]
+        for callback in given.callbacks:
+            costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
+            for name in CALLBACK_HOOKS:
+                method = getattr(callback, name, None)
+                if method is not None and not hasattr(method, "_trainperf_original"):
+                    setattr(callback, name, _timing(loops, method, costs, name))
 
     after(loops.process, owner, "__init__", "callbacks", made)
 
@@ -130,20 +147,6 @@ def time_logs(loops: TensorFlowLoops, utils: Any) -> None:
             return original(logs)
         finally:
             driver.busy += loops.process.clock() - began
-
-
-def _timed(loops: TensorFlowLoops, callback: Any) -> Any:
-    """The same callback, with the four hooks that cost time measured.
-
-    The hooks are shadowed on the instance, so the object stays what it was for
-    `isinstance`, attributes and other callbacks.
-    """
-    costs = loops.callback_costs.setdefault(id(callback), (callback, {}))[1]
-    for name in CALLBACK_HOOKS:
-        method = getattr(callback, name, None)
-        if method is not None and not hasattr(method, "_trainperf_original"):
-            setattr(callback, name, _timing(loops, method, costs, name))
-    return callback
 
 
 def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], name: str) -> Any:
@@ -167,57 +170,6 @@ def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], 
 # Steps and updates of the weights.
 
 
-def drive_train_function(loops: TensorFlowLoops, model: Any, epochs: Any) -> None:
-    """Wrap `model.train_function`, once, so that its calls are the loop's steps."""
-    function = model.train_function
-    if function is None or isinstance(function, _TrainFunction):
-        return
-    model.train_function = _TrainFunction(loops, model, function, epochs)
-
-
-class _TrainFunction:
-    """Stands for `model.train_function`: calls it, as a step of the loop."""
-
-    def __init__(self, loops: TensorFlowLoops, model: Any, function: Any, epochs: Any) -> None:
-        self._loops = loops
-        self._model = weakref.ref(model)
-        self._function = function
-        self._epochs = epochs
-        self._traced = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._function, name)
-
-    def __call__(self, iterator: Any) -> Any:
-        from tensorflow.python.data.ops.iterator_ops import IteratorBase
-        from tensorflow.python.distribute.input_lib import DistributedIteratorBase
-
-        loops = self._loops
-        if (
-            loops.process.off
-            or loops.depth
-            or threading.get_ident() != loops.main
-            or not isinstance(iterator, (IteratorBase, DistributedIteratorBase))
-        ):
-            return self._function(iterator)
-        driver = loops.training.driver
-        cycles = None if driver is None else driver.cycles
-        if cycles is not None and cycles.step(self._traced and driver.serves(self._model())):
-            return cycles.first_step(lambda: self._function(iterator))
-        self._traced = True  # another one is made where the model is compiled again
-        self._epochs.begins()
-        model = self._model()
-        logs = loops.step_with_iterator(
-            model, iterator, self._function, kind="fit", epochs=self._epochs, model=model
-        )
-        if loops.losses is not None:
-            loops.losses.fitted(model, logs, *self._epochs.call())
-        return logs
-
-    def unwrapped(self) -> Any:
-        return self._function
-
-
 def watch_train_on_batch(loops: TensorFlowLoops, owner: Any) -> None:
     """Take each call of `train_on_batch` as a step."""
 
@@ -233,7 +185,7 @@ def watch_train_on_batch(loops: TensorFlowLoops, owner: Any) -> None:
 def watch_apply(loops: TensorFlowLoops, owner: Any) -> None:
     """Count each application of an optimizer as an update of the weights."""
 
-    @around(loops.process, owner, "apply" if "apply" in vars(owner) else "apply_gradients")
+    @around(loops.process, owner, "apply")
     def apply(original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         loops.applying += 1
         loops.applies(optimizer)

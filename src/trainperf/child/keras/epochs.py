@@ -9,25 +9,48 @@ from typing import Any, NoReturn
 
 from ..process.patching import after, around
 from ..tensorflow import facts, models
-from ..tensorflow.loops import TensorFlowLoops
 from ..timing.drivers.loop_drivers import FitDriver
 
 
 class Epochs:
     """Keeps Keras's loop going past the end of an epoch, and ends it when told."""
 
-    def __init__(self, loops: TensorFlowLoops) -> None:
+    def __init__(self, loops: Any) -> None:
         self._loops = loops
         self._current: Any = None
         self._latest: Any = None
         self._means_begin = False
 
-    def watch_iterator(self, iterator: Any) -> None:
-        """Set the hook of the class that iterates over epochs."""
+    def watch(self, trainer: Any, iterator: Any) -> None:
+        """Set the hooks of a trainer, and of the iterator over its epochs."""
 
-        around(self._loops.process, iterator, "__next__", ours=True)(
+        def made(model: Any, *args: Any, **kwargs: Any) -> None:
+            if not isinstance(model.train_function, TrainFunction):
+                model.train_function = TrainFunction(self, model, model.train_function)
+
+        process = self._loops.process
+        after(process, trainer, "make_train_function", "a train function", made)
+        around(process, iterator, "__next__", ours=True)(
             lambda original, epoch: self.next(epoch, original)
         )
+
+    def passive(self) -> bool:
+        """Whether a call of the train function is no step of the loop."""
+        loops = self._loops
+        return bool(loops.process.off or loops.depth) or threading.get_ident() != loops.main
+
+    def train(self, model: Any, function: Any, *given: Any) -> Any:
+        """A step of the model's training, by its own train function."""
+        (iterator,), loops = given, self._loops
+        if not hasattr(iterator, "element_spec"):  # of `train_on_batch`
+            return function(iterator)
+        self._current = self._latest  # the epoch iterator used last is training's
+        logs = loops.step_with_iterator(
+            model, iterator, function, kind="fit", epochs=self, model=model
+        )
+        if loops.losses is not None:
+            loops.losses.fitted(model, logs, *self.call())
+        return logs
 
     def next(self, epoch: Any, original: Any) -> Any:
         """The next `(first step, last step, iterator)` of Keras's loop."""
@@ -58,15 +81,10 @@ class Epochs:
         epoch.data_adapter.on_epoch_end()
         raise StopIteration
 
-    def begins(self) -> None:
-        """The train function was called: the epoch iterator used last is training's."""
-        self._current = self._latest
-
     def call(self) -> tuple[int | None, bool]:
-        """The steps of the last call of the train function.
+        """The updates of the last call of the train function, None if only Keras knows how many.
 
-        How many updates it made, None if only Keras knows, and whether it was the first
-        of an epoch.
+        And whether it was the first of an epoch.
         """
         begins, self._means_begin = self._means_begin, False
         epoch = self._current
@@ -91,10 +109,14 @@ class Epochs:
         enqueuer = getattr(adapter, "enqueuer", None)
         if enqueuer is None:
             return False
-        if adapter._within_epoch:
-            adapter.on_epoch_end()
+        self._end(adapter)
         enqueuer.stop()
         return True
+
+    def _end(self, adapter: Any) -> None:
+        """End an epoch of what feeds the loop, where that has not ended."""
+        if getattr(adapter, "_within_epoch", False):
+            adapter.on_epoch_end()
 
     def _go_on(self) -> Any:
         """The iterator of the next epoch: of a dataset that is repeated Keras keeps the same."""
@@ -111,19 +133,39 @@ class Epochs:
         epoch = self._current
         if epoch is None:
             return None
-        adapter = epoch.data_adapter
-        once = type(adapter).__name__ == "GeneratorDataAdapter"
+        once = type(epoch.data_adapter).__name__ == "GeneratorDataAdapter"
         if once and not epoch.steps_per_epoch:
             return None
-        if getattr(adapter, "_within_epoch", False):
-            adapter.on_epoch_end()
+        self._end(epoch.data_adapter)
         if not (once or keep):
             epoch._current_iterator = None
         epoch._epoch_iterator = epoch._enumerate_iterator()
-        try:
-            return next(epoch._epoch_iterator)[2]
-        except StopIteration:
-            return None
+        item = next(epoch._epoch_iterator, None)
+        return None if item is None else item[2]
+
+
+class TrainFunction:
+    """Stands for `model.train_function`: calls it, as a step of the loop."""
+
+    def __init__(self, epochs: Epochs, model: Any, function: Any) -> None:
+        self._epochs = epochs
+        self._model = weakref.ref(model)
+        self.original = function
+        self._called = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.original, name)
+
+    def __call__(self, *given: Any) -> Any:
+        epochs, model = self._epochs, self._model()
+        if epochs.passive():
+            return self.original(*given)
+        driver = epochs._loops.training.driver
+        cycles = None if driver is None else driver.cycles
+        if cycles is not None and cycles.step(self._called and driver.serves(model)):
+            return cycles.first_step(lambda: self.original(*given))
+        self._called = True  # another one is made where the model is compiled again
+        return epochs.train(model, self.original, *given)
 
 
 class EagerEpochs(Epochs):
@@ -133,6 +175,12 @@ class EagerEpochs(Epochs):
         super().__init__(loops)
         self._model: Callable[[], Any] = lambda: None
         self.feeds = False
+
+    def train(self, model: Any, function: Any, *given: Any) -> Any:
+        self._current = self._latest
+        self._model = weakref.ref(model)
+        self._loops.epochs = self
+        return function(*given)
 
     def next(self, epoch: Any, original: Any) -> Any:
         if self._loops.passive():
@@ -149,7 +197,7 @@ class EagerEpochs(Epochs):
                 raise
             if not driver.wants_more:
                 driver.ran_out(self._loops.process.clock(), complete=True)
-                self._end(epoch)
+                self._end(epoch.data_adapter)
                 raise
             return self._beyond(epoch, driver)
         finally:
@@ -164,13 +212,8 @@ class EagerEpochs(Epochs):
         try:
             return 0, 0, [next(driver.given)]
         except StopIteration:
-            self._end(epoch)
+            self._end(epoch.data_adapter)
             raise
-
-    def _end(self, epoch: Any) -> None:
-        """End an epoch of a `PyDataset` that was begun again: Keras ended the one before."""
-        if getattr(epoch.data_adapter, "_within_epoch", False):
-            epoch.data_adapter.on_epoch_end()
 
     @property
     def stopped(self) -> bool:
@@ -180,12 +223,10 @@ class EagerEpochs(Epochs):
 
     def again(self, keep: bool = False) -> Any:
         epoch = self._current
-        adapter = epoch.data_adapter
-        if type(adapter).__name__ == "GeneratorDataAdapter":
+        if type(epoch.data_adapter).__name__ == "GeneratorDataAdapter":
             return None
-        if getattr(adapter, "_within_epoch", False):
-            adapter.on_epoch_end()
-        adapter.on_epoch_begin()
+        self._end(epoch.data_adapter)
+        epoch.data_adapter.on_epoch_begin()
         return iter(epoch._get_iterator())
 
     # ------------------------------------------------------- asked for by the driver
@@ -223,33 +264,3 @@ class EagerEpochs(Epochs):
         else:
             reason = "`fit` was given neither a dataset of tf.data nor a DataLoader"
             driver.record.write("missing", what="stages", reason=reason)
-
-    # ------------------------------------------------------------ from the hooks
-
-    def watch(self, trainer: Any, iterator: Any) -> None:
-        """Set the hooks of a trainer, and of the iterator over its epochs."""
-
-        def made(model: Any, *args: Any, **kwargs: Any) -> None:
-            if not hasattr(model.train_function, "_trainperf_epochs"):
-                model.train_function = self._stepping(weakref.ref(model), model.train_function)
-
-        after(self._loops.process, trainer, "make_train_function", "a train function", made)
-        self.watch_iterator(iterator)
-
-    def _stepping(self, model: Callable[[], Any], function: Any) -> Any:
-        loops: Any = self._loops
-
-        def train_function(*given: Any) -> Any:
-            if loops.process.off or threading.get_ident() != loops.main:
-                return function(*given)
-            driver = loops.training.driver
-            cycles = None if driver is None else driver.cycles
-            if cycles is not None and cycles.step(driver.serves(model())):
-                return cycles.first_step(lambda: function(*given))
-            self.begins()
-            self._model = model
-            loops.epochs = self
-            return function(*given)
-
-        train_function._trainperf_epochs = self  # type: ignore[attr-defined]
-        return train_function

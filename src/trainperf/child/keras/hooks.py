@@ -15,7 +15,6 @@ from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
 from ..timing.loops import Loops
 from .calls import (
-    drive_train_function,
     samples,
     time_callbacks,
     time_logs,
@@ -65,16 +64,10 @@ def watch_calls(loops: Any, module: Any) -> None:
 def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
     """See models being trained by `fit` and `train_on_batch`."""
     trainer = module.TensorFlowTrainer
-    epochs = Epochs(loops)
-
-    def made(model: Any, *args: Any, **kwargs: Any) -> None:
-        drive_train_function(loops, model, epochs)
-
     before(loops.process, trainer, "__init__", "a model", loops.strategies.model)
-    after(loops.process, trainer, "make_train_function", "a train function", made)
     watch_train_on_batch(loops, trainer)
     watch_calls_of(loops, trainer, of_predict)
-    epochs.watch_iterator(module.TFEpochIterator)
+    Epochs(loops).watch(trainer, module.TFEpochIterator)
 
 
 def watch_torch_trainer(loops: Loops, module: Any) -> None:
@@ -88,13 +81,13 @@ class EagerCalls:
 
     The samples of a call are given as not known where `predict_on_batch` may not stand for it:
     where the same place was also seen within a tape, a traced function or a step, is told more
-    than the input, or calls a model that has layers of the user's, gets others, or is made anew.
+    than the input, or calls a model that has layers of the user's or is made anew.
     """
 
     def __init__(self, loops: TensorFlowLoops) -> None:
         self._loops = loops
         self._elsewhere: set[_Place] = set()
-        self._built: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._first: Counter[_Place] = Counter()
 
     def make(self, original: Any) -> Any:
@@ -132,11 +125,10 @@ class EagerCalls:
         """Whether a model is Keras's own throughout, and stays the same one."""
         if not model.built:
             return False
-        layers = len(getattr(model, "_layers", ()))
-        if model not in self._built:
-            self._built[model] = layers if _is_keras(model) else -1
+        if model not in self._known:
+            self._known[model] = _is_keras(model)
             self._first[place] += 1
-        return self._built[model] == layers and self._first[place] <= MOST_MODELS
+        return self._known[model] and self._first[place] <= MOST_MODELS
 
 
 def _place(frame: FrameType) -> _Place:

@@ -16,14 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from ..process.process import Process
-from .rows import CHECKPOINT, FILES, OTHERS, READ, ROWS, SAVED_MODEL, WRITTEN
+from .rows import FILES, OTHERS, ROWS
 from .writers import Scratch, argument, is_remote, text, wrap
-
-ENDINGS = {
-    CHECKPOINT: ("", ".index"),
-    SAVED_MODEL: ("/saved_model.pb", "/saved_model.pbtxt", "/config.json"),
-}
-"""What the name of either gets to become that of a file of it."""
 
 
 class Writing:
@@ -37,30 +31,26 @@ class Writing:
     def hook(self, module: ModuleType) -> None:
         """Redirect the writers of one module that was just imported. Never raises."""
         try:
-            redirect(module, self._scratch)
+            self._redirect(module)
         except Exception as error:
             self._process.note(
                 f"what {module.__name__} writes could not be redirected, it went where the script "
                 f"says: {type(error).__name__}: {error}"
             )
 
-
-def redirect(module: ModuleType, scratch: Scratch) -> None:
-    """Redirect the writers of a module that was just imported, and what reads what they wrote."""
-    uses: dict[str, Callable[[Any], Any]] = {
-        WRITTEN: scratch.redirect,
-        READ: scratch.reading,
-        **{use: functools.partial(scratch.reading, endings=ENDINGS[use]) for use in ENDINGS},
-    }
-    for function, place, name, use in ROWS.get(module.__name__, ()):
-        owner, _, attribute = function.rpartition(".")
-        wrap(
-            getattr(module, owner) if owner else module, attribute, argument(place, name, uses[use])
-        )
-    if (files := FILES.get(module.__name__)) is not None:
-        setattr(module, files, Files(getattr(module, files), scratch))
-    if (besides := OTHERS.get(module.__name__)) is not None:
-        globals()[besides](module, scratch)
+    def _redirect(self, module: ModuleType) -> None:
+        """Redirect what it writes, and what reads that."""
+        scratch, name = self._scratch, module.__name__
+        for function, place, path, endings in ROWS.get(name, ()):
+            owner, _, attribute = function.rpartition(".")
+            reading = functools.partial(scratch.reading, endings=endings)
+            change = reading if endings else scratch.redirect
+            on = getattr(module, owner) if owner else module
+            wrap(on, attribute, argument(place, path, change))
+        if (files := FILES.get(name)) is not None:
+            setattr(module, files, Files(getattr(module, files), scratch))
+        if (besides := OTHERS.get(name)) is not None:
+            globals()[besides](module, scratch)
 
 
 def keras_model(module: Any, scratch: Scratch) -> None:
@@ -94,12 +84,6 @@ def checkpoint(module: Any, scratch: Scratch) -> None:
         return save
 
     wrap(module.TrackableSaver, "save", make_save)
-
-
-def legacy_files(module: Any, scratch: Scratch) -> None:
-    tf = module.tf
-    gfile = Files(tf.io.gfile, scratch)
-    module.tf = StandIn(tf, io=StandIn(tf.io, gfile=gfile))
 
 
 def moving(module: Any, scratch: Scratch) -> None:
@@ -137,24 +121,15 @@ def moving(module: Any, scratch: Scratch) -> None:
         wrap(os, name, make_remove)
 
 
-class StandIn:
-    """Stands for a module or object, with some of its attributes replaced."""
-
-    def __init__(self, inner: Any, **attributes: Any) -> None:
-        self.__dict__.update(attributes, _inner=inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-
-class Files(StandIn):
+class Files:
     """Stands for a module of file functions, such as `tf.io.gfile`, in a module using it.
 
     Functions that it does not know are those of the module, unchanged.
     """
 
     def __init__(self, inner: Any, scratch: Scratch) -> None:
-        super().__init__(inner, _scratch=scratch)
+        self._inner = inner
+        self._scratch = scratch
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._inner, name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-WRITTEN, READ = "written", "read"
-CHECKPOINT, SAVED_MODEL = "a checkpoint that is read", "a SavedModel that is read"
-Row = tuple[str, int, str, str]
-"""A function, the place and the name of its argument that is a path, and what that is to it."""
+WRITTEN: tuple[str, ...] = ()
+READ = ("",)
+CHECKPOINT = ("", ".index")
+SAVED_MODEL = ("/saved_model.pb", "/saved_model.pbtxt", "/config.json")
+Row = tuple[str, int, str, tuple[str, ...]]
+"""A function, the place and the name of its argument that is a path, and, where it is read, what
+that gets to become the name of a file of it."""
 
 _KERAS: tuple[Row, ...] = (
     ("save_model", 1, "filepath", WRITTEN),
@@ -42,8 +45,6 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "torch.serialization": (("save", 1, "f", WRITTEN), ("load", 0, "f", READ)),
     "torch.utils.tensorboard.writer": (("FileWriter.__init__", 1, "log_dir", WRITTEN),),
 }
-
-
 FILES = {
     "keras.src.callbacks.backup_and_restore": "file_utils",
     "keras.src.callbacks.csv_logger": "file_utils",
@@ -55,8 +56,6 @@ FILES = {
 OTHERS = {
     "keras.src.models.model": "keras_model",
     "tensorflow.python.checkpoint.checkpoint": "checkpoint",
-    "tf_keras.src.callbacks": "legacy_files",
-    "tf_keras.src.distribute.worker_training_state": "legacy_files",
     "torch.serialization": "moving",
 }
 """Modules, with the function of `redirected` that does more in them."""

@@ -36,7 +36,9 @@ class Scratch:
         self._note = note
         self._guarded = {path: device(path) for path in map(os.path.realpath, guarded)}
         temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
-        self._before = {path: frozenset(_names(path)) for path in temporary}
+        self._before = {
+            path: frozenset(os.listdir(path)) for path in temporary if os.access(path, os.R_OK)
+        }
         self._removed: set[str] = set()
 
     def place(self, path: Any) -> str | None:
@@ -105,10 +107,12 @@ class Scratch:
     def _stays(self, real: str) -> bool:
         if _inside(real, self._run) or real.startswith(_DEVICES):
             return True
-        for folder, number in self._guarded.items():
-            # on another device something else is mounted there, which is not covered
-            if _inside(real, folder) and number == device(_existing(real)):
-                return True
+        existing = real
+        while not os.path.isdir(existing):
+            existing = os.path.dirname(existing)
+        on = device(existing)  # on another one something else is mounted, which is not covered
+        if any(_inside(real, folder) and number == on for folder, number in self._guarded.items()):
+            return True
         for folder, names in self._before.items():
             if _inside(real, folder) and real != folder:
                 top = os.path.relpath(real, folder).split("/")[0]
@@ -147,26 +151,12 @@ def _inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _existing(path: str) -> str:
-    """The innermost folder around `path` that is there."""
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path
-
-
 def device(path: str) -> int | None:
     """The device number of a folder; None if it is not there."""
     try:
         return os.stat(path).st_dev
     except OSError:
         return None
-
-
-def _names(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []
 
 
 def argument(number: int, name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -201,13 +191,20 @@ def mend_renames(guarded: Iterable[str]) -> None:
     """
     devices = {device(path) for path in guarded} - {None}
 
+    def within(src: Any, dst: Any) -> bool:
+        """Whether both are folders' names in the same view."""
+        paths = (os.path.abspath(os.fsdecode(path)) for path in (src, dst))
+        around = {device(os.path.dirname(path)) for path in paths}
+        whole = os.path.isdir(src) and not os.path.islink(src)
+        return whole and len(around) == 1 and around <= devices
+
     def make(original: Any) -> Any:
         def rename(src: Any, dst: Any, **kwargs: Any) -> None:
             try:
                 original(src, dst, **kwargs)
                 return
             except OSError as error:
-                if error.errno != errno.EXDEV or kwargs or not _ours(devices, src, dst):
+                if error.errno != errno.EXDEV or kwargs or not within(src, dst):
                     raise
             import shutil
 
@@ -221,11 +218,3 @@ def mend_renames(guarded: Iterable[str]) -> None:
     if devices:
         wrap(os, "rename", make)
         wrap(os, "replace", make)
-
-
-def _ours(devices: set[int | None], src: Any, dst: Any) -> bool:
-    """Whether both are folders' names in the same view."""
-    if os.path.islink(src) or not os.path.isdir(src):
-        return False
-    parents = {device(os.path.dirname(os.path.abspath(os.fsdecode(path)))) for path in (src, dst)}
-    return len(parents) == 1 and parents <= devices

@@ -17,6 +17,14 @@ TAKE_S = 1.5
 """After so long no further batch is taken to be replayed."""
 
 
+def is_iterator(value: Any) -> bool:
+    """Whether it is one over a dataset, plain or distributed."""
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+    from tensorflow.python.distribute.input_lib import DistributedIteratorBase
+
+    return isinstance(value, (OwnedIterator, DistributedIteratorBase))
+
+
 def leaves(batch: Any) -> list[Any]:
     """The tensors of a batch, composite ones taken apart."""
     import tensorflow as tf
@@ -80,8 +88,8 @@ def repeated(elements: list[Any], spec: Any, options: Any = None) -> Any:
 
     dataset: Any = None
     for element in elements:
-        one = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(element), spec)
-        dataset = one if dataset is None else dataset.concatenate(one)
+        single = dataset_ops._RestructuredDataset(tf.data.Dataset.from_tensors(element), spec)
+        dataset = single if dataset is None else dataset.concatenate(single)
     dataset = dataset.repeat() if options is None else dataset.repeat().with_options(options)
     return dataset_ops._RestructuredDataset(dataset, spec)
 
@@ -105,39 +113,30 @@ def graph_pull(process: Process) -> Callable[[Any, int], int]:
     Falls back to eager calls for iterators that are no tf.data iterator. Returns
     how many batches came before the end.
     """
-    compiled: Any = None
+    import tensorflow as tf
+
+    def pull_in_graph(iterator: Any, count: Any) -> Any:
+        def more(taken: Any, going: Any) -> Any:
+            return tf.logical_and(taken < count, going)
+
+        def body(taken: Any, going: Any) -> Any:
+            there = iterator.get_next_as_optional().has_value()
+            return taken + tf.cast(there, tf.int32), there
+
+        return tf.while_loop(more, body, (tf.constant(0), tf.constant(True)))[0]
+
+    compiled = tf.function(pull_in_graph, autograph=False, reduce_retracing=True)
 
     def pull(iterator: Any, count: int) -> int:
-        nonlocal compiled
-        import tensorflow as tf
-
         with Unseen(process):
             if not isinstance(iterator, tf.data.Iterator) or any(
                 type(spec).__name__ == "OptionalSpec"
                 for spec in tf.nest.flatten(iterator.element_spec)
             ):
                 return sum(1 for _ in islice(iterator, count))
-            if compiled is None:
-                compiled = _compile_pull(tf)
             return int(compiled(iterator, tf.constant(count)))
 
     return pull
-
-
-def _compile_pull(tf: Any) -> Any:
-    def pull(iterator: Any, count: Any) -> Any:
-        def more(taken: Any, going: Any) -> Any:
-            return tf.logical_and(taken < count, going)
-
-        def body(taken: Any, going: Any) -> Any:
-            optional = iterator.get_next_as_optional()
-            there = optional.has_value()
-            return taken + tf.cast(there, tf.int32), there
-
-        taken, _ = tf.while_loop(more, body, (tf.constant(0), tf.constant(True)))
-        return taken
-
-    return tf.function(pull, autograph=False, reduce_retracing=True)
 
 
 ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator")

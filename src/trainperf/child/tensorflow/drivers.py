@@ -131,7 +131,7 @@ class ArgumentDriver(InputDriver):
     def epoch_went_on(self, iterator: Any) -> None:
         """The loop's epoch was over and another was begun in its place."""
         self._end_step(self.device.mark())
-        self._take_from(iterator)  # Keras 3 also hands it to the loop; tf_keras does not
+        self._take_from(iterator)  # which Keras is handed as well
         self.epoch_reopened()
 
     def recent_batches(self) -> list[Any]:

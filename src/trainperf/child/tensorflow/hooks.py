@@ -29,15 +29,12 @@ DEBUG_MODES = {
 }
 """For each mode: the module of TensorFlow's API, and its functions that turn it on and off."""
 
-_UPDATES = "train_op"
-"""The collection to which `Optimizer.minimize` adds what it returns (`GraphKeys.TRAIN_OP`)."""
-
 
 def imported(loops: TensorFlowLoops, module: Any) -> None:
     """Watch what is set for the whole of TensorFlow."""
-    version = getattr(module, "__version__", "")
-    if tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) < (2, 16):
-        loops.process.note(f"TensorFlow {version} is older than 2.16, the oldest that is tested")
+    if tuple(map(int, module.__version__.split(".")[:2])) < (2, 16):
+        text = "is older than 2.16, the oldest that is tested"
+        loops.process.note(f"TensorFlow {module.__version__} {text}")
 
     def turned(mode: str, on: bool, *args: Any, **kwargs: Any) -> None:
         loops.debug_modes.pop(mode, None)
@@ -136,7 +133,11 @@ def watch_functions(loops: TensorFlowLoops, module: Any) -> None:
     def call(original: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if loops.depth or threading.get_ident() != loops.main:
             return original(function, *args, **kwargs)
-        return loops.function_called(function, original, args, kwargs)
+        loops.call = function, args, kwargs
+        try:
+            return loops.function_called(function, original, args, kwargs)
+        finally:
+            loops.call = None
 
 
 def watch_tracing(loops: TensorFlowLoops, module: Any) -> None:
@@ -184,10 +185,13 @@ def watch_variables(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_sessions(loops: TensorFlowLoops, module: Any) -> None:
-    """Say where a session of TensorFlow 1 trains, once: it is not observed."""
+    """Say where a session of TensorFlow 1 trains, once: it is not observed.
+
+    `Optimizer.minimize` adds what it returns to a collection (`GraphKeys.TRAIN_OP`).
+    """
 
     def ran(session: Any, *args: Any, **kwargs: Any) -> None:
-        if session.graph.get_collection(_UPDATES):
+        if session.graph.get_collection("train_op"):
             undo(module.BaseSession, "run")
             loops.process.record.write("sessions", where=frames.here())
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 import threading
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.process import Attempt, Unseen
+from ..process.process import Attempt, Process, Unseen
 from ..timing.device import HostClock
 from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
 from ..timing.loops import Loops
@@ -19,7 +21,6 @@ from . import batches as tf_batches
 from . import facts, models, probes, stages, strategies
 from .drivers import ArgumentDriver
 from .graph_lines import Origins, TensorFlowTracer
-from .retraces import Retraces
 
 if TYPE_CHECKING:
     from ..timing.loops import Tracer
@@ -31,14 +32,18 @@ RECURRING = 5
 KIND = "GPU"
 """The type of the devices whose work is queued."""
 
+INT32 = 2**31
+"""Integers below this, and not below its negative, are an int32 in TensorFlow."""
+
 
 class TensorFlowLoops(Loops):
     """The state that the hooks of TensorFlow and Keras share; see `hooks.py`.
 
     A step that is one call is a marked function or a `train_function`.
     `gradient_pending` is set from a tape's gradients to the first assignment of a
-    trainable variable. `compiled_call` is the last call of a marked function that was
-    seen where that cannot be felt, with what runs it again unseen.
+    trainable variable. `call` is the outermost call of a compiled function that is under way,
+    `compiled_call` the last one of a marked function that was seen where that cannot be felt,
+    with what runs it again unseen.
     """
 
     name = "tensorflow"
@@ -55,16 +60,16 @@ class TensorFlowLoops(Loops):
         self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those that updated weights
         self.gradient_pending = False
         self.marked: dict[int, Any] = {}
-        self.tape = Tape(self.process.failed)
+        self.tape = Tape(self.process)
         self.longest_trace = 0.0
-        self._first_runs = 0
-        self._described = False
-        self.retraces = Retraces(TensorFlowLoops.function_called.__code__)
+        self.retraces = Retraces()
         self.origins = Origins(self.process)
         self.called: list[Any] | None = None  # where compiled functions are, while they are traced
+        self.call: tuple[Any, ...] | None = None
         self.compiled_call: tuple[Any, ...] | None = None
-        self._current: Any = None
-        self.replicas = Replicas(self.eager_update)
+        self._first_runs = 0
+        self._current: Any = None  # a function that runs and is not marked
+        self._of_replicas: list[Any] | None = None
 
     def applies(self, optimizer: Any) -> None:
         with suppress(TypeError):  # a class of the user's may have no weak references
@@ -82,7 +87,6 @@ class TensorFlowLoops(Loops):
         facts.record(driver)
 
     def batches_of_pass(self, dataset: Any) -> float | None:
-        """How many batches come of one pass over what a dataset repeats, if it does."""
         return stages.batches_of_pass(dataset)
 
     def stages(self, driver: Any, deadline: float) -> None:
@@ -90,16 +94,13 @@ class TensorFlowLoops(Loops):
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the user's eager step against the same compiled, a compiled one with XLA."""
-        if self.marked:
-            probes.probe_compiled_step(driver, deadline)
-        else:
-            probes.probe_eager_step(driver, deadline)
+        probes.record_own(driver, deadline)
 
     @property
     def exchange(self) -> Any:
         """The switch of the exchange; None until one was seen."""
         exchange, built = self.strategies.exchange, self.strategies.built
-        several = any(strategies.replicas(each.strategy) > 1 for each in built)
+        several = any(strategies.replicas(strategy) > 1 for strategy, _ in built)
         return exchange if several and exchange.sums() else None
 
     def steps_per_call(self, driver: Any) -> int:
@@ -134,60 +135,52 @@ class TensorFlowLoops(Loops):
         self, function: Any, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """An outermost call of a `tf.function` on the main thread."""
-        trains = id(function) in self.marked
+        key = ("function", id(function))
         if self.called is not None and (where := frames.here()) not in self.called:
             self.called.append(where)
 
         def again() -> Any:
             return original(function, *args, **kwargs)
 
-        if trains:
+        if id(function) in self.marked:
             if self.tape.wanted:
                 self.compiled_call = (function, original, args, kwargs)
-            from tensorflow.python.data.ops.iterator_ops import OwnedIterator
-            from tensorflow.python.distribute.input_lib import DistributedIteratorBase
+            iterator = next(filter(tf_batches.is_iterator, args), None)
+            if iterator is None:
+                return self.step_call(key, again, (args, kwargs))
 
-            kinds = (OwnedIterator, DistributedIteratorBase)
-            iterator = next((value for value in args if isinstance(value, kinds)), None)
-            if iterator is not None:
+            def with_iterator(other: Any) -> Any:
+                swapped = tuple(other if value is iterator else value for value in args)
+                return original(function, *swapped, **kwargs)
 
-                def with_iterator(other: Any) -> Any:
-                    swapped = tuple(other if value is iterator else value for value in args)
-                    return original(function, *swapped, **kwargs)
-
-                return self.step_with_iterator(function, iterator, with_iterator)
-            return self.step_call(("function", id(function)), again, (args, kwargs))
+            return self.step_with_iterator(function, iterator, with_iterator)
         self._current = function
         began = self.process.clock()
-        self.depth += 1
         try:
-            result = again()
+            with self._inside(began):
+                result = again()
         finally:
-            self.depth -= 1
             self._current = None
-            self._ran(began)
             if id(function) in self.marked:
                 self._busy(self.process.clock() - began)
                 self.update()
         if self.losses is not None and id(function) in self.marked:
-            self.losses.returned(("function", id(function)), result)
+            self.losses.returned(key, result)
         return result
 
     def step_call(self, key: Any, again: Callable[[], Any], batch: Any) -> Any:
         """A call that updates the weights with batches the loop made itself."""
         driver: Any = self.training.driver
-        if driver is not None and driver.kind == "call":
-            driver.called(key, again, batch)
-        elif self.makes_batches():
-            self.training.driver = driver = CallDriver(self)
+        if driver is None or driver.kind != "call":
+            driver = CallDriver(self) if self.makes_batches() else None
+        if driver is not None:
+            self.training.driver = driver
             driver.called(key, again, batch)
         began = self.process.clock()
-        self.depth += 1
         try:
-            result = again()
+            with self._inside(began):
+                result = again()
         finally:
-            self.depth -= 1
-            self._ran(began)
             self._busy(self.process.clock() - began)
             self.update()
         if self.losses is not None:
@@ -204,13 +197,10 @@ class TensorFlowLoops(Loops):
                 driver.interrupted()
             driver = ArgumentDriver(self, owner, iterator, **facts)
             self.training.driver = driver
-        began = self.process.clock()
-        self.depth += 1
         try:
-            result = driver.call(iterator, invoke)
+            with self._inside(self.process.clock()):
+                result = driver.call(iterator, invoke)
         finally:
-            self.depth -= 1
-            self._ran(began)
             self.update(counts=False)
         if self.losses is not None and facts.get("kind") != "fit":
             self.losses.returned(("function", id(owner)), result)
@@ -226,18 +216,15 @@ class TensorFlowLoops(Loops):
 
     def assigned(self, variable: Any) -> None:
         """A variable was assigned while gradients were pending."""
-        if self.applying or not getattr(variable, "trainable", False):
-            return
-        self.gradient_pending = False
-        self.weights_updated(("assign", id(variable)))
+        if not self.applying and getattr(variable, "trainable", False):
+            self.weights_updated(("assign", id(variable)))
 
     def weights_updated(self, key: Any) -> None:
         """An update of weights: eager, in an eager step, or while a function is traced."""
         self.gradient_pending = False
-        if self._current is not None and self.depth:
-            self.marked[id(self._current)] = self._current
-            return
         if self.depth:
+            if self._current is not None:
+                self.marked[id(self._current)] = self._current
             return
         from tensorflow.python.eager import context
 
@@ -245,13 +232,28 @@ class TensorFlowLoops(Loops):
             return
         if threading.get_ident() == self.main:
             self.eager_update(key)
-        else:
-            self.replicas.updated(key)
+        elif self._of_replicas is not None:  # each replica has a thread
+            self._of_replicas.append(key)
+
+    def run_replicas(self, run: Callable[[], Any]) -> Any:
+        """Run `strategy.run` eagerly: what its replicas update, the step updates once."""
+        self._of_replicas = updates = list[Any]()
+        try:
+            return run()
+        finally:
+            self._of_replicas = None
+            for key in updates:
+                self.eager_update(key)
+
+    def eager_update(self, key: Any) -> None:
+        """An update of weights outside of any compiled function."""
+        if self.losses is not None:
+            self.losses.applied(key)
+        self.bare_update(key)
 
     def traced(self, name: str, began: float) -> None:
         """A function was traced; `began` is when that started."""
-        now = self.process.clock()
-        current = self._current
+        now, current, call = self.process.clock(), self._current, None
         in_step = self.depth > 0 and (current is None or id(current) in self.marked)
         driver = self.training.driver
         if driver is not None and in_step:
@@ -261,39 +263,34 @@ class TensorFlowLoops(Loops):
         if in_step:
             self.compiling = True
             self.longest_trace = max(self.longest_trace, now - began)
+            if self.call is not None:
+                with Attempt(self.process, "the call that was traced"):
+                    call = self.retraces.traced(*self.call)
         self.process.record.write(
-            "trace", name=name, s=began, d=now - began, in_step=in_step, call=self._call(in_step)
+            "trace", name=name, s=began, d=now - began, in_step=in_step, call=call
         )
-
-    def eager_update(self, key: Any) -> None:
-        """An update of weights outside of any compiled function."""
-        if self.losses is not None:
-            self.losses.applied(key)
-        self.bare_update(key)
 
     # ------------------------------------------------------------------ internal
 
-    def _call(self, in_step: bool) -> dict[str, Any] | None:
-        with Attempt(self.process, "the call that was traced"):
-            return self.retraces.traced() if in_step else None
-        return None
+    @contextmanager
+    def _inside(self, began: float) -> Iterator[None]:
+        """What happens within belongs to one call; if it was traced, it ran for the first time.
 
-    def _ran(self, began: float) -> None:
-        """A call of a step's function ends; where it was traced in it, that is its first run.
-
-        What the function is gets recorded once it was traced often: the script may end before its
-        facts are.
+        What the step's function is gets recorded once it was traced often: the script may end
+        before its facts are.
         """
-        if not self.compiling:
-            return
-        self.compiling = False
-        self.process.record.write("first_run", s=began, d=self.process.clock() - began)
-        self._first_runs += 1
-        often = self._first_runs >= RECURRING and self.training.driver is not None
-        if often and not self._described:
-            self._described = True
-            with Attempt(self.process, "the function of a step"), Unseen(self.process):
-                facts.record_step_function(self.training.driver)
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            if self.compiling:
+                self.compiling = False
+                self.process.record.write("first_run", s=began, d=self.process.clock() - began)
+                self._first_runs += self.training.driver is not None
+                if self._first_runs == RECURRING:
+                    with Attempt(self.process, "the function of a step"), Unseen(self.process):
+                        facts.record_step_function(self.training.driver)
 
     def _busy(self, seconds: float) -> None:
         if self.training.driver is not None:
@@ -351,69 +348,38 @@ class TensorFlowClock(HostClock):
         context.async_wait()
 
 
-class Replicas:
-    """The replicas that a TensorFlow loop trains; nothing to it where it has but one."""
-
-    def __init__(self, update: Callable[[Any], None]) -> None:
-        self._update = update
-        self._running = False
-        self._updates: list[Any] = []
-
-    def ran(self, run: Callable[[], Any]) -> Any:
-        """Run `strategy.run` eagerly: what its replicas update, the step updates once."""
-        self._running = True
-        self._updates.clear()
-        try:
-            return run()
-        finally:
-            self._running = False
-            for key in self._updates:
-                self._update(key)
-
-    def updated(self, key: Any) -> None:
-        """Weights were updated in another thread: a replica's, if replicas run."""
-        if self._running:
-            self._updates.append(key)
-
-
 class Tape:
     """The function in which the tape was entered last, with its arguments.
 
     `wanted` says whether to look for it now, `own_function` whether it stands in a function that
-    is called anew for each step, once known; `failed` is told of a fault of ours.
+    is called anew for each step, once known.
     """
 
-    def __init__(self, failed: Callable[[str, BaseException], None]) -> None:
+    def __init__(self, process: Process) -> None:
         self.wanted = True
         self.frame: dict[str, Any] | None = None
-        self.arguments: dict[str, Any] | None = None
-        self._failed = failed
+        self.arguments: dict[str, Any] = {}
+        self.own_function: bool | None = None
+        self._process = process
         self._code: Any = None
         self._frames: list[Any] = []
-        self.own_function: bool | None = None
 
     def entered(self, updates: int) -> None:
         """Remember which function of the user's holds the tape; so many updates came before."""
-        try:
+        with Attempt(self._process, "tape"):
             frame, _ = frames.users_frame()
             if frame is None:
                 return
-            code = frame.f_code
+            self._code = code = frame.f_code
             self._notice_frame(frame, updates)
             self.frame = {**frames.definition(code), "tape": frames.site(frame)}
-            self._code = code
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             self.arguments = {name: frame.f_locals.get(name) for name in names}
-        except Exception as error:
-            self._failed("tape", error)
 
     def find_function(self) -> Any:
         """The function object that holds the tape, if it is called once per step."""
-        if not self.own_function or self._code is None:
+        if not self.own_function:
             return None
-        import gc
-        from types import FunctionType, ModuleType
-
         # What was frozen (`gc.freeze`) is in its module alone; to ask a lazy one would load it.
         modules = [module for module in tuple(sys.modules.values()) if type(module) is ModuleType]
         named = (vars(module).get(self._code.co_name) for module in modules)
@@ -435,3 +401,59 @@ class Tape:
         elif updates > self._frames[1]:  # not a second tape of the same step
             self.own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
             self._frames.clear()
+
+
+class Retraces:
+    """Which Python numbers change from call to call, where a compiled step is traced again.
+
+    Looked at when a function is traced, never in a call that finds its graph.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, dict[int | str, tuple[str, Any] | None]] = {}
+
+    def traced(self, function: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
+        """Say which numbers changed since the call that was traced before, and where it stands.
+
+        None for the first trace of a function, where no number changed, and where it is
+        not the user's source that called.
+        """
+        before = self._seen.get(id(function), {})
+        given = {**dict(enumerate(args)), **kwargs}
+        now = {key: _number(value) for key, value in given.items()}
+        other = [key for key, number in before.items() if number is None]
+        self._seen[id(function)] = now | dict.fromkeys(other)
+        kinds = {key: number[0] for key, number in now.items() if number is not None}
+        changed = [key for key in kinds if before.get(key) not in (None, now[key])]
+        frame, called = frames.users_frame()
+        if not changed or called != "__call__":
+            return None
+        return {
+            "where": frames.site(frame),
+            "numbers": [
+                {"argument": key, "parameter": _parameter(function, key), "type": kinds[key]}
+                for key in changed
+            ],
+        }
+
+
+def _number(value: Any) -> tuple[str, Any] | None:
+    """The kind of a number that TensorFlow traces anew for each value, with the value."""
+    if type(value) is float:  # NumPy's numbers become tensors
+        return "float", value
+    if type(value) is int:
+        return ("int" if -INT32 <= value < INT32 else "long"), value
+    return None
+
+
+def _parameter(function: Any, argument: int | str) -> str:
+    """The name of an argument's parameter; nothing where it is taken by `*` or `**`."""
+    python, bound = facts.users_function(function)
+    code = getattr(python, "__code__", None)
+    if code is None:
+        return ""
+    if isinstance(argument, str):
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return argument if argument in names else ""
+    place = argument + bound
+    return str(code.co_varnames[place]) if place < code.co_argcount else ""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 _RANDOM = ("Dropout", "Noise", "Random", "Stochastic")
 """In the names of Keras's layers that draw random numbers in training: what they give changes."""
 
-_KERAS = ("keras.", "tf_keras.")
-
 _CLOSE = 0.01
 """Largest distance of two outputs over what tells one row from another: early in a training
 outputs hardly differ, whatever they are made of."""
@@ -48,7 +46,7 @@ def _models_alive() -> list[Any]:
     found = []
     for value in gc.get_objects():
         model = any(
-            cls.__name__ == "Model" and cls.__module__.startswith(_KERAS)
+            cls.__name__ == "Model" and cls.__module__.startswith("keras.")
             for cls in type(value).__mro__
         )
         if model and getattr(value, "trainable_variables", None):
@@ -284,7 +282,7 @@ def _gives_the_same(layer: Any) -> bool:
 def _changes(layer: Any) -> bool:
     """Whether a layer's output changes from step to step, or whether that is not known."""
     kind = type(layer)
-    own = not kind.__module__.startswith(_KERAS) or kind.__name__ == "Lambda"
+    own = not kind.__module__.startswith("keras.") or kind.__name__ == "Lambda"
     random = any(word in kind.__name__ for word in _RANDOM) and getattr(layer, "rate", 1) != 0
     averages = kind.__name__ == "BatchNormalization" and layer.trainable
     return own or random or averages

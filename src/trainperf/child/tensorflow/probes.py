@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import in_words
@@ -25,6 +24,9 @@ XLA_TRACINGS = 3
 TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
+Probe = Callable[[float], None]
+"""Makes the steps in turn, until a deadline."""
+
 
 class NotOffered(Exception):  # noqa: N818 - names an outcome
     """A probe that makes no sense for this model; why."""
@@ -32,50 +34,57 @@ class NotOffered(Exception):  # noqa: N818 - names an outcome
 
 def record(driver: Any, model: Any, deadline: float) -> None:
     """Run the probes that make sense for a Keras model, those of real fixes first."""
-    iterator = driver.replayed
-    if iterator is None or not hasattr(model, "_make_function"):
-        reason = "there is no batch to replay" if iterator is None else "not offered for Keras 2"
-        driver.record.write("missing", what="probes", reason=reason, applies=False)
+    if driver.replayed is None:
+        missing(driver, "probes", "there is no batch to replay", applies=False)
         return
-    base = _function(model)
-    tracing = driver.loops.longest_trace
-    step = driver.plan.step_estimate()
-    for name, run in of_fit(model, step).items():
-        takes = (XLA_TRACINGS if name == "jit_compile" else 2) * tracing + CALLS * step
-        _attempt(driver, name, deadline, takes, partial(run, driver, model, base, iterator))
+    step_s = driver.plan.step_estimate()
+    for name, probe in _of_fit(driver, model, step_s).items():
+        _attempt(driver, name, probe, deadline, CALLS * step_s)
 
 
-def _attempt(
-    driver: Driver, name: str, deadline: float, takes: float, run: Callable[[float], None]
-) -> None:
-    """Run a probe if there is time for it, or record why it is missing."""
-    reason, applies = "", True
-    if time.monotonic() + takes > deadline:
-        reason = Budget.of(driver).lacking(takes, time.monotonic())
-    else:
-        try:
-            run(deadline)
-        except NotOffered as error:
-            reason, applies = str(error), False
-        except Exception as error:
-            reason = in_words(error)
-    if reason:
-        driver.record.write("missing", what=f"probe {name}", reason=reason, applies=applies)
-
-
-def of_fit(model: Any, step_s: float) -> dict[str, Callable[..., None]]:
+def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
     """The probes that make sense for a Keras model, the quick ones first."""
+    base, iterator = model.train_function.original, driver.replayed
+
+    def step() -> Any:
+        return base(iterator)
+
+    def compiled(deadline: float) -> None:
+        with _with(model, run_eagerly=False) as function:
+            alternate(driver, "compiled", deadline, step, lambda: function(iterator))
+
+    def several(deadline: float) -> None:
+        """The base function was traced with one step; only the candidate's count changes."""
+        count = STEPS_PER_EXECUTION
+        with _with(model, steps_per_execution=count) as function:
+            function(iterator)
+        call = lambda: function(iterator)  # noqa: E731
+        alternate(driver, "steps_per_execution", deadline, step, call, count, k=count)
+
+    def jit(deadline: float) -> None:
+        with _with(model, jit_compile=True) as function:
+            if not model.jit_compile:
+                raise NotOffered("the model has layers that do not support XLA")
+            alternate(driver, "jit_compile", deadline, step, lambda: function(iterator))
+
+    def double(deadline: float) -> None:
+        """The same step on two batches joined; its time is compared per sample."""
+        import tensorflow as tf
+
+        if isinstance(iterator, tf.distribute.DistributedIterator):
+            raise NotOffered("not done under a distribution strategy")
+        doubled = tf.nest.map_structure(lambda leaf: tf.concat([leaf, leaf], 0), driver.batch)
+        spec = tf.nest.map_structure(_any_batch, iterator.element_spec)
+        pair = [iter(batches.repeated([batch], spec)) for batch in (driver.batch, doubled)]
+        driver.unclosed += pair
+        _alternate_double(driver, deadline, lambda: base(pair[0]), lambda: base(pair[1]))
+
     if model.run_eagerly:
-        return {"compiled": _compiled}
-    made: dict[str, Callable[..., None]] = {"double_batch": _double_batch, "jit_compile": _jit}
-    if model.jit_compile:
-        del made["jit_compile"]
-    return {"steps_per_execution": _multi_step, **made} if step_s < TINY_STEP_S else made
-
-
-def _function(model: Any) -> Any:
-    function = model.train_function
-    return function.unwrapped() if hasattr(function, "unwrapped") else function
+        return {"compiled": compiled}
+    tiny = step_s < TINY_STEP_S and model.steps_per_execution == 1
+    found: dict[str, Probe] = {"steps_per_execution": several} if tiny else {}
+    found["double_batch"] = double
+    return found if model.jit_compile else found | {"jit_compile": jit}
 
 
 @contextmanager
@@ -94,50 +103,6 @@ def _with(model: Any, **settings: Any) -> Iterator[Any]:
             setattr(model, name, value)
 
 
-def _compiled(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
-    with _with(model, run_eagerly=False) as function:
-        pair = (lambda: base(iterator), lambda: function(iterator))
-        alternate(driver, "compiled", deadline, *pair)
-
-
-def _multi_step(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
-    """The base function was traced with one step; only the candidate's count changes."""
-    if model.steps_per_execution != 1:
-        return
-    steps = STEPS_PER_EXECUTION
-    with _with(model, steps_per_execution=steps) as function:
-        function(iterator)
-    pair = (lambda: base(iterator), lambda: function(iterator))
-    alternate(driver, "steps_per_execution", deadline, *pair, steps, k=steps)
-
-
-def _jit(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
-    with _with(model, jit_compile=True) as function:
-        if not model.jit_compile:
-            raise NotOffered("the model has layers that do not support XLA")
-        pair = (lambda: base(iterator), lambda: function(iterator))
-        alternate(driver, "jit_compile", deadline, *pair)
-
-
-def _double_batch(driver: Any, model: Any, base: Any, iterator: Any, deadline: float) -> None:
-    """The same step on two batches joined; its time is compared per sample."""
-    import tensorflow as tf
-
-    if isinstance(iterator, tf.distribute.DistributedIterator):
-        raise NotOffered("not done under a distribution strategy")
-    if not spare_memory.doubles():
-        raise MemoryError("too little memory was left for twice the samples")
-    batch = driver.batch
-    doubled = tf.nest.map_structure(lambda leaf: tf.concat([leaf, leaf], 0), batch)
-    spec = tf.nest.map_structure(_any_batch, iterator.element_spec)
-    double = iter(batches.repeated([doubled], spec))
-    single = iter(batches.repeated([batch], spec))
-    driver.unclosed += [single, double]
-    size = batches.leaves(batch)[0].shape[0]
-    pair = (lambda: base(single), lambda: base(double))
-    alternate(driver, "double_batch", deadline, *pair, per_candidate=2, batch_size=size)
-
-
 def _any_batch(spec: Any) -> Any:
     import tensorflow as tf
 
@@ -146,71 +111,100 @@ def _any_batch(spec: Any) -> Any:
     return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
 
 
-def probe_eager_step(driver: Driver, deadline: float) -> None:
-    """Time the user's eager step function against the same function compiled."""
+# A step of a loop that the user wrote.
+
+
+def record_own(driver: Driver, deadline: float) -> None:
+    """Time an eager step against the same compiled, a compiled one with XLA and a double batch."""
     loops = driver.loops
-    function = loops.tape.find_function()
+    if not loops.marked:
+        _record_eager(driver, deadline)
+    elif loops.compiled_call is not None:
+        function, original, args, kwargs = loops.compiled_call
+
+        def call() -> Any:
+            return original(function, *args, **kwargs)
+
+        def jit(deadline: float) -> None:
+            import tensorflow as tf
+
+            compiled = tf.function(function.python_function, jit_compile=True)
+            alternate(driver, "jit_compile", deadline, call, lambda: compiled(*args, **kwargs))
+
+        def double(deadline: float) -> None:
+            more_args, more_kwargs = _doubled(driver, (args, kwargs))
+            candidate = lambda: original(function, *more_args, **more_kwargs)  # noqa: E731
+            _alternate_double(driver, deadline, call, candidate)
+
+        if not function._jit_compile:
+            _attempt(driver, "jit_compile", jit, deadline)
+        _attempt(driver, "double_batch", double, deadline)
+
+
+def _record_eager(driver: Driver, deadline: float) -> None:
+    """Time the user's eager step function against the same function compiled."""
+    tape = driver.loops.tape
+    function = tape.find_function()
     if function is None:
         reason = "the gradient tape does not stand in a function that is called once per step"
-        driver.record.write("missing", what="probe compiled", reason=reason, applies=False)
+        missing(driver, "probe compiled", reason, applies=False)
         return
     import tensorflow as tf
 
-    arguments = loops.tape.arguments or {}
     compiled = tf.function(function)
-    pair = (lambda: function(**arguments), lambda: compiled(**arguments))
+    pair = (lambda: function(**tape.arguments), lambda: compiled(**tape.arguments))
     alternate(driver, "compiled", deadline, *pair)
 
 
-# A `tf.function` that the user's loop calls for each step: with XLA, with twice the batch.
-
-
-def probe_compiled_step(driver: Driver, deadline: float) -> None:
-    """Run the last call of the step's function again, against variations of it."""
-    called = driver.loops.compiled_call
-    if called is None:
-        return
-    probes: dict[str, tuple[int, Callable[..., None]]] = {
-        "jit_compile": (XLA_TRACINGS, _jit_call),
-        "double_batch": (1, _double_call),
-    }
-    for name, (tracings, run) in probes.items():
-        takes = tracings * driver.loops.longest_trace
-        _attempt(driver, name, deadline, takes, partial(run, driver, *called))
-
-
-def _jit_call(
-    driver: Driver, function: Any, again: Any, args: Any, kwargs: Any, deadline: float
-) -> None:
+def _doubled(driver: Driver, given: Any) -> Any:
+    """The arguments of a call with each batch among them joined to itself."""
     import tensorflow as tf
 
-    if function._jit_compile:
-        return
-    compiled = tf.function(function.python_function, jit_compile=True)
-    pair = (lambda: again(function, *args, **kwargs), lambda: compiled(*args, **kwargs))
-    alternate(driver, "jit_compile", deadline, *pair)
+    size, joined = int(batches.leaves(driver.batch)[0].shape[0]), 0
 
+    def double(leaf: Any) -> Any:
+        nonlocal joined
+        if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank or leaf.shape[0] != size:
+            return leaf
+        joined += 1
+        return tf.concat([leaf, leaf], 0)
 
-def _double_call(
-    driver: Driver, function: Any, again: Any, args: Any, kwargs: Any, deadline: float
-) -> None:
-    """The same call with each batch among its arguments joined to itself."""
-    import tensorflow as tf
-
-    if not spare_memory.doubles():
-        raise MemoryError("too little memory was left for twice the samples")
-    size = int(batches.leaves(driver.batch)[0].shape[0])
-
-    def doubled(leaf: Any) -> Any:
-        is_batch = isinstance(leaf, tf.Tensor) and leaf.shape.rank and leaf.shape[0] == size
-        return tf.concat([leaf, leaf], 0) if is_batch else leaf
-
-    more_args, more_kwargs = tf.nest.map_structure(doubled, (args, kwargs))
-    before, after = tf.nest.flatten((args, kwargs)), tf.nest.flatten((more_args, more_kwargs))
-    if all(one is other for one, other in zip(before, after, strict=True)):
+    made = tf.nest.map_structure(double, given)
+    if not joined:
         raise ValueError("no batch stands among the arguments of the step")
-    pair = (
-        lambda: again(function, *args, **kwargs),
-        lambda: again(function, *more_args, **more_kwargs),
-    )
-    alternate(driver, "double_batch", deadline, *pair, per_candidate=2, batch_size=size)
+    return made
+
+
+# Of both.
+
+
+def _attempt(
+    driver: Driver, name: str, probe: Probe, deadline: float, calls_s: float = 0.0
+) -> None:
+    """Make a probe if there is time to trace its step and call it, or record why it is missing."""
+    what = f"probe {name}"
+    tracings = XLA_TRACINGS if name == "jit_compile" else 2
+    takes = tracings * driver.loops.longest_trace + calls_s
+    if time.monotonic() + takes > deadline:
+        missing(driver, what, Budget.of(driver).lacking(takes, time.monotonic()))
+        return
+    if name == "double_batch" and not spare_memory.doubles():
+        missing(driver, what, "too little memory was left for twice the samples")
+        return
+    try:
+        probe(deadline)
+    except NotOffered as error:
+        missing(driver, what, str(error), applies=False)
+    except Exception as error:
+        missing(driver, what, in_words(error))
+
+
+def missing(driver: Driver, what: str, reason: str, applies: bool = True) -> None:
+    driver.record.write("missing", what=what, reason=reason, applies=applies)
+
+
+def _alternate_double(
+    driver: Driver, deadline: float, base: Callable[[], Any], double: Callable[[], Any]
+) -> None:
+    size = int(batches.leaves(driver.batch)[0].shape[0])
+    alternate(driver, "double_batch", deadline, base, double, per_candidate=2, batch_size=size)

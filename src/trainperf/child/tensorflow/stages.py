@@ -307,7 +307,7 @@ def drawn_from(node: Any, function: Mapping[str, Any] | None) -> dict[str, int] 
     line = 0 if first is None else _line(first, function)
     if not line:
         return None
-    ahead = list(takewhile(lambda one: _line(one, function) < line, operations))
+    ahead = list(takewhile(lambda made: _line(made, function) < line, operations))
     sizes = [size_in_bytes(made) for made in _made(node, graph, _crossing(graph, ahead))]
     return {"line": line, "bytes": sum(sizes) // len(sizes)} if sizes else None
 

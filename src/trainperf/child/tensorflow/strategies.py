@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..process import frames
@@ -14,7 +14,6 @@ from .batches import ADAPTER_CALLS, chain, undistributed
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
 
-NO_EXCHANGE = "no exchange of gradients between replicas was seen"
 _MARK = "trainperf: without exchange"
 
 
@@ -49,18 +48,13 @@ class Exchange:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._keyed = False
         self._sums: list[Sum] = []
         self.is_off = False
 
     def off(self) -> str:
         """Exchange nothing in the steps that follow; "" or the reason why it cannot be."""
-        if not self.sums():
-            return NO_EXCHANGE
-        if not self._keyed:
-            return "this TensorFlow keeps the graphs of functions in another way"
-        self.is_off = True
-        return ""
+        self.is_off = bool(self.sums())
+        return "" if self.is_off else "no exchange of gradients between replicas was seen"
 
     def on(self) -> None:
         self.is_off = False
@@ -72,17 +66,13 @@ class Exchange:
 
     def key_functions(self, module: Any) -> None:
         """Hook `make_function_context`: its answer is part of each graph's key."""
-        self._keyed = "xla_context_id" in getattr(module.EagerContext, "_fields", ())
-        if not self._keyed:
-            return
 
         @around(self._process, module, "make_function_context", ours=True)
         def key(original: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(*args, **kwargs)
             if not self.is_off:
                 return found
-            inner = found.context
-            marked = inner._replace(xla_context_id=(_MARK, inner.xla_context_id))
+            marked = found.context._replace(xla_context_id=(_MARK, found.context.xla_context_id))
             return found._replace(context=marked)
 
     def watch(self, extended: Any) -> None:
@@ -114,7 +104,7 @@ class Exchange:
             ) -> Any:
                 if self.is_off:
                     return value
-                if not owner._use_merge_call():  # otherwise it comes to `_batch_reduce_to`
+                if not owner._use_merge_call():  # else it comes to `_batch_reduce_to`
                     self._note(value if isinstance(value, list) else [value], joint=True)
                 return original(owner, op, value, options)
 
@@ -127,9 +117,7 @@ class Exchange:
             from tensorflow.python.framework import ops
 
             graph = 0 if context.executing_eagerly() else id(ops.get_default_graph())
-            sizes = [_size(value) for value in values]
-            whole = None if None in sizes else sum(size for size in sizes if size is not None)
-            made = Sum(graph, joint, whole)
+            made = Sum(graph, joint, _whole(map(_size, values)))
             if graph or made not in self._sums:
                 self._sums.append(made)
 
@@ -168,10 +156,16 @@ def _size(value: Any) -> int | None:
     part = value.values[0] if _is_distributed(value) else value
     parts = [part.values, part.indices] if hasattr(part, "indices") else [part]
     counts = [tensor.shape.num_elements() for tensor in parts]
-    if None in counts:
-        return None
-    sizes = (count * tensor.dtype.size for count, tensor in zip(counts, parts, strict=True))
-    return int(sum(sizes))
+    return _whole(
+        None if count is None else count * int(tensor.dtype.size)
+        for count, tensor in zip(counts, parts, strict=True)
+    )
+
+
+def _whole(sizes: Iterable[int | None]) -> int | None:
+    """The sum; None where one is not known."""
+    known = list(sizes)
+    return None if None in known else sum(size for size in known if size is not None)
 
 
 # Strategies, and models outside of their scopes.
@@ -186,21 +180,16 @@ NAMES = {
 }
 
 
-@dataclass
-class Built:
-    """A strategy of the user's, and where it was built."""
-
-    strategy: Any
-    where: dict[str, Any]
-
-
 class Strategies:
-    """The strategies of a process, in the order they were built, and what they exchange."""
+    """The strategies of a process, in the order they were built, and what they exchange.
+
+    `built` has each with the place where the user built it.
+    """
 
     def __init__(self, process: Process) -> None:
         self.process = process
         self.exchange = Exchange(process)
-        self.built: list[Built] = []
+        self.built: list[tuple[Any, dict[str, Any]]] = []
         self._outside: weakref.WeakKeyDictionary[Any, dict[str, Any] | None]
         self._outside = weakref.WeakKeyDictionary()
 
@@ -208,10 +197,10 @@ class Strategies:
         if type(strategy).__name__.startswith("_Default"):
             return
         where = frames.here(skip_self=strategy)
-        if where is None or any(built.strategy is strategy for built in self.built):
+        if where is None or any(known is strategy for known, _ in self.built):
             return
-        self.built.append(Built(strategy, where))
-        self.process.record.write("tf_strategy", **self._described(self.built[-1]))
+        self.built.append((strategy, where))
+        self.process.record.write("tf_strategy", **self._described(strategy, where))
         self.process.record.flush()
 
     def model(self, model: Any, *_: Any, **__: Any) -> None:
@@ -226,26 +215,24 @@ class Strategies:
 
     def record(self, driver: Driver) -> None:
         """Record the strategy that trains, how it spreads the loop's dataset, what it exchanges."""
+        if not self.built:
+            return
         iterator, model = getattr(driver, "_source", None), getattr(driver, "model", None)
         used = getattr(iterator, "_strategy", None) or getattr(model, "distribute_strategy", None)
-        one_of = [built for built in self.built if built.strategy is used] or self.built
-        if not one_of:
-            return
-        built, seen = one_of[-1], dict[str, Any]()
+        strategy, where = next((made for made in self.built if made[0] is used), self.built[-1])
+        described = self._described(strategy, where)
         with Attempt(self.process, "spreading of the dataset"):
-            seen = spread(driver.dataset())
-        described = self._described(built)
-        driver.record.write("tf_strategy", **described, **seen)
+            described |= _spread(driver.dataset())
+        driver.record.write("tf_strategy", **described)
         sums = self.exchange.sums()
         if described["replicas"] < 2 or not sums:
             return
-        sizes = [made.bytes for made in sums]
         driver.record.write(
             "exchange",
             method=described["cls"],
             backend=described["cross_device_ops"],
             replicas=described["replicas"],
-            bytes=None if None in sizes else sum(size for size in sizes if size is not None),
+            bytes=_whole(made.bytes for made in sums),
         )
         reason = "not timed under a strategy of TensorFlow's"
         driver.record.write("missing", what="all_reduce", reason=reason)
@@ -255,16 +242,16 @@ class Strategies:
 
         `local_rank` counts the workers that the cluster names on the same host.
         """
-        for built in reversed(self.built):
-            extended = built.strategy.extended
+        for strategy, _ in reversed(self.built):
+            extended = strategy.extended
             if not several_workers(extended) or not hasattr(extended, "_id_in_cluster"):
                 continue
             rank, size = int(extended._id_in_cluster), int(extended._num_workers)
-            on_gpus = any("GPU" in str(device).upper() for device in devices(extended))
+            on_gpus = any("GPU" in device for device in _devices(extended))
             place: dict[str, Any] = {
                 "rank": rank,
                 "world_size": size,
-                "backend": implementation(extended) if on_gpus else "gRPC",
+                "backend": _implementation(extended) if on_gpus else "gRPC",
                 "launcher": "TF_CONFIG",
             }
             jobs = extended._cluster_spec.as_dict()
@@ -275,17 +262,20 @@ class Strategies:
             return place
         return None
 
-    def _described(self, built: Built) -> dict[str, Any]:
+    def _described(self, strategy: Any, where: dict[str, Any]) -> dict[str, Any]:
         """A strategy as the event `tf_strategy` has it."""
-        extended, kind = built.strategy.extended, type(built.strategy).__name__
+        extended, kind = strategy.extended, type(strategy).__name__.removesuffix("V1")
         sites = {str(site): site for site in self._outside.values() if site is not None}
+        operations = type(getattr(extended, "_cross_device_ops", None)).__name__
+        if operations == "CollectiveAllReduce":
+            operations += f" ({_implementation(extended)})"
         return {
-            "cls": NAMES.get(kind.removesuffix("V1"), kind.removesuffix("V1")),
-            "where": built.where,
-            "replicas": replicas(built.strategy),
+            "cls": NAMES.get(kind, kind),
+            "where": where,
+            "replicas": replicas(strategy),
             "workers": int(getattr(extended, "_num_workers", 1)),
-            "devices": [str(device) for device in devices(extended)],
-            "cross_device_ops": operations(extended),
+            "devices": _devices(extended),
+            "cross_device_ops": "" if operations == "NoneType" else operations,
             "models_outside": list(sites.values()),
         }
 
@@ -306,7 +296,7 @@ def watch_mirrored(loops: Any, module: Any) -> None:
     def run(original: Any, *args: Any, **kwargs: Any) -> Any:
         if loops.passive():
             return original(*args, **kwargs)
-        return loops.replicas.ran(lambda: original(*args, **kwargs))
+        return loops.run_replicas(lambda: original(*args, **kwargs))
 
 
 def watch_jobs(loops: Any, module: Any) -> None:
@@ -317,9 +307,6 @@ def watch_jobs(loops: Any, module: Any) -> None:
 def watch_strategies(loops: Any, module: Any) -> None:
     """See strategies being built."""
     after(loops.process, module.StrategyBase, "__init__", "a strategy", loops.strategies.made)
-
-
-# A strategy's own word.
 
 
 def several_workers(extended: Any) -> bool:
@@ -334,36 +321,24 @@ def replicas(strategy: Any) -> int:
         return 1
 
 
-def devices(extended: Any) -> tuple[Any, ...]:
+def _devices(extended: Any) -> list[str]:
     """The devices of a worker's replicas; none where the strategy does not say."""
     try:
-        return tuple(extended.worker_devices)
+        return [str(device) for device in extended.worker_devices]
     except Exception:
-        return ()
+        return []
 
 
-def operations(extended: Any) -> str:
-    """The operation that sums over the replicas: `NcclAllReduce`, `CollectiveAllReduce (RING)`."""
-    found = getattr(extended, "_cross_device_ops", None)
-    if found is None:
-        return ""
-    name = type(found).__name__
-    return f"{name} ({implementation(extended)})" if name == "CollectiveAllReduce" else name
-
-
-def implementation(extended: Any) -> str:
+def _implementation(extended: Any) -> str:
     """How collectives communicate: AUTO is NCCL where all devices are GPUs, and a ring else."""
     options = getattr(extended, "_communication_options", None)
     asked = getattr(getattr(options, "implementation", None), "value", "AUTO")
-    on_gpus = all("GPU" in str(device).upper() for device in devices(extended))
+    on_gpus = all("GPU" in device for device in _devices(extended))
     return "NCCL" if on_gpus and asked != "RING" else "RING"
 
 
-# How the loop's dataset is spread over workers and replicas, and where it was made.
-
-
-def spread(dataset: Any) -> dict[str, Any]:
-    """A loop's dataset as the event `tf_strategy` has it; nothing if there is none."""
+def _spread(dataset: Any) -> dict[str, Any]:
+    """How the loop's dataset is spread over workers and replicas, and where it was made."""
     if dataset is None:
         return {}
     from tensorflow.python.distribute import input_lib
@@ -371,11 +346,8 @@ def spread(dataset: Any) -> dict[str, Any]:
     kinds = (input_lib.DistributedDataset, input_lib.DistributedDatasetsFromFunction)
     found: dict[str, Any] = {"distributed": isinstance(dataset, kinds)}
     plain = undistributed(dataset)
-    made = [
-        node._trainperf_site
-        for node in ([] if plain is None else chain(plain))
-        if getattr(node, "_trainperf_site", None) and node._trainperf_call not in ADAPTER_CALLS
-    ]
-    if made:
-        found["dataset_where"] = made[-1]
+    for node in [] if plain is None else chain(plain):
+        site = getattr(node, "_trainperf_site", None)
+        if site and node._trainperf_call not in ADAPTER_CALLS:
+            found["dataset_where"] = site
     return found

@@ -116,7 +116,6 @@ def _framework(driver: Any) -> None:
         name="torch",
         version=str(torch.__version__),
         keras=str(keras.__version__) if on_torch else None,
-        legacy=False,
         cuda=torch.version.cuda is not None,
         gpus=seen,
         logical=sum(gpu["used"] for gpu in seen) or 1,
@@ -172,9 +171,6 @@ def flags(driver: Any) -> dict[str, Any]:
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
         "omp_num_threads": lambda: int(threads) if threads.isdigit() else None,
-        "alloc_conf": lambda: (
-            os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
-        ),
         "bf16_cpu": lambda: bool(  # multiplies bfloat16 by itself
             torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         ),

@@ -10,15 +10,14 @@ from trainperf.rewrite import Script
 from trainperf.source.arguments import starred
 
 
-def keras_name(script: Script, file: str, module: str) -> str:
+def keras_name(script: Script, file: str) -> str:
     """Return how `file` reaches Keras, by a name it has already where there is one."""
-    if module == "keras":
-        for known, rest in (("tensorflow", ".keras"), ("tensorflow.keras", "")):
-            trying = script.copy()
-            name = trying.module_name(file, known)
-            if trying.sources() == script.sources():  # no import had to be added
-                return name + rest
-    return script.module_name(file, module)
+    for known, rest in (("tensorflow", ".keras"), ("tensorflow.keras", "")):
+        trying = script.copy()
+        name = trying.module_name(file, known)
+        if trying.sources() == script.sources():  # no import had to be added
+            return name + rest
+    return script.module_name(file, "keras")
 
 
 def fit_call(script: Script, site: Site) -> ast.Call:

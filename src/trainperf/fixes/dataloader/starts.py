@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -39,56 +39,27 @@ KEEP_WORKERS = SetArgument(
 )
 
 
-@dataclass(frozen=True)
-class Starts:
-    """An epoch of `steps` with the start of its loader: seconds, in all and of that start.
+def _starts(evidence: Evidence) -> tuple[str, Saving, Epoch] | None:
+    """What starting the loader takes: the steps of an epoch in words, what is saved, the epoch.
 
-    `restart_s` is None where no start was timed; `pause_s` passes between epochs in other things.
-    """
-
-    steps: int
-    seconds: float
-    restart_s: float | None
-    pause_s: float
-
-    @property
-    def saving(self) -> Saving:
-        """What is saved if the loader is not started anew."""
-        left = self.seconds - (self.restart_s or 0.0)
-        known = self.restart_s is not None
-        basis = "the start of the loader against the length of an epoch" if known else UNTRIED
-        return Saving(basis, ratio=self.seconds / left if known else None, of="all")
-
-    @property
-    def epoch(self) -> Epoch:
-        """The epoch that a trial holds."""
-        return Epoch(self.steps, self.seconds, self.pause_s)
-
-    @property
-    def said(self) -> str:
-        """The steps of an epoch and what its start takes: "20 steps, …"."""
-        if self.restart_s is None:
-            return f"{self.steps} steps"
-        share = percent(self.restart_s / self.seconds)
-        start, whole = ms(self.restart_s), ms(self.seconds)
-        return f"{self.steps} steps, of whose {whole} the start takes {start} ({share})"
-
-
-def _starts(evidence: Evidence) -> Starts | None:
-    """What starting the loader takes of an epoch; raises `NotMeasured`.
-
-    None where no start was timed and an epoch is so long that one hardly matters.
+    None where no start was timed and an epoch is so long that one hardly matters. Raises
+    `NotMeasured`.
     """
     loader, pause, real = evidence.torch.loader, evidence.between_epochs, evidence.times.real
     steps = (pause.epoch_steps if pause else None) or evidence.loop.epoch_steps or loader.batches
     if not steps:
         raise NotMeasured("how many steps an epoch has is not known")
-    restart = pause.restart_s if pause else None
+    start = pause.restart_s if pause else None
     between = pause.seconds if pause is not None and pause.sure else 0.0
-    whole = steps * real + max(restart or 0.0, between)
-    if restart is None and whole > LONG_EPOCH_S:
-        return None
-    return Starts(steps, whole, restart, max(0.0, whole - steps * real - (restart or 0.0)))
+    whole = steps * real + max(start or 0.0, between)
+    epoch = Epoch(steps, whole, max(0.0, whole - steps * real - (start or 0.0)))
+    if start is None:
+        short = whole <= LONG_EPOCH_S
+        return (f"{steps} steps", Saving(UNTRIED, of="all"), epoch) if short else None
+    said = f"{steps} steps, of whose {ms(whole)} the start takes {ms(start)}"
+    basis = "the start of the loader against the length of an epoch"
+    ratio = whole / (whole - start)
+    return f"{said} ({percent(start / whole)})", Saving(basis, ratio=ratio, of="all"), epoch
 
 
 def _built_each_epoch(loader: Loader, pause: BetweenEpochs | None) -> bool:
@@ -123,18 +94,19 @@ class TorchPersistentWorkers(Fix):
         starts = _starts(evidence)
         if starts is None or _built_each_epoch(loader, evidence.between_epochs):
             return None
+        epoch_said, saves, epoch = starts
         how = f" ({loader.start_method})" if loader.start_method else ""
         return Cause(
             title="The workers are started anew for every epoch",
             text=f"{named(loader)} is read by {workers_said(loader.workers)}{how}, started anew "
-            f"for every epoch of {starts.said}.",
-            saves=starts.saving,
+            f"for every epoch of {epoch_said}.",
+            saves=saves,
             where=places(loader),
             advice="Give the loader `persistent_workers=True`.",
             snippet=f"loader = DataLoader(dataset, ..., num_workers={loader.workers}, "
             "persistent_workers=True)",
             data=seen_in_run(evidence),
-            slices=starts.epoch,
+            slices=epoch,
         )
 
 
@@ -165,20 +137,18 @@ class TorchLoaderRebuilt(Fix):
         starts = _starts(evidence)
         if starts is None:
             return None
+        epoch_said, saves, epoch = starts
         workers = f" with {workers_said(loader.workers)}" if loader.workers else ""
         return Cause(
             title="A new DataLoader is built for each epoch",
             text=f"{named(loader)} got {loader.built} loaders{workers} while it was watched, one "
-            f"for each epoch of {starts.said}.",
-            saves=starts.saving,
+            f"for each epoch of {epoch_said}.",
+            saves=saves,
             where=places(loader),
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
             "workers.",
-            data={
-                "workers": loader.workers,
-                "loop": None if loop is None else asdict(loop),
-            },
-            slices=starts.epoch,
+            data={"workers": loader.workers, "loop": None if loop is None else asdict(loop)},
+            slices=epoch,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -244,14 +214,6 @@ def _move(script: Script, near: Site, call: ast.Call, keeping: Finding | None) -
     script.replace_call(script.site_of(near, call), free)
 
 
-def _used_in(loop: ast.AST) -> set[str]:
-    """Return the names whose methods a loop calls as statements, which may change them."""
-    calls = (node.value for node in inside(loop) if isinstance(node, ast.Expr))
-    made = (call.func for call in calls if isinstance(call, ast.Call))
-    named = (func.value for func in made if isinstance(func, ast.Attribute))
-    return {owner.id for owner in named if isinstance(owner, ast.Name)}
-
-
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
     """Raise `CannotRewrite` unless every turn builds the same loader.
 
@@ -268,7 +230,12 @@ def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt)
     if names & stored(others):
         raise CannotRewrite("its name is given to something else in the loop")
     done = list(effects(module, loop.body))
-    changed = changed_names(module, [loop]) | _used_in(loop)
+    asked = (node.value for node in inside(loop) if isinstance(node, ast.Expr))
+    methods = (call.func for call in asked if isinstance(call, ast.Call))
+    owners = (method.value for method in methods if isinstance(method, ast.Attribute))
+    changed = changed_names(module, [loop]) | {
+        owner.id for owner in owners if isinstance(owner, ast.Name)
+    }
     for effect in done:
         if effect.kind in ("sets", "fills"):
             node = effect.node

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import MIB
 from trainperf.fixes.ranks._exchange import (
     AT_MOST_ALL,
     WORTH_CHANGING,
@@ -32,70 +30,6 @@ DDP = Callee(
     positions={"bucket_cap_mb": 7, **SWITCHES},
 )
 """What its call leaves out, and the places of arguments (PyTorch 1.13 to 2.13)."""
-
-SIZES = (1, 5, 10, 25, 50, 100, 200)
-"""Sizes of buckets worth a trial, in MiB; 25 is PyTorch's own."""
-
-MOST_VARIANTS = 2
-
-
-class TorchDdpBucketSize(Fix):
-    """Exchange gradients in buckets of another size: `bucket_cap_mb`.
-
-    Why slow: DDP starts an all-reduce when a bucket of 25 MiB is full. Small buckets start early
-    and overlap with the backward, but each costs a fixed time; of large ones the last overlaps
-    with nothing.
-    Changes: The gradients are cut into other pieces. Sums over more than two ranks may be added up
-    in another order. Trials tell which size is best here.
-    When not: When the job will run on other machines: the best size depends on the network.
-    """
-
-    equivalence = Equivalence.NUMERICS
-    edit = SetArgument("bucket_cap_mb", "{bucket_cap_mb}", DDP)
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find gradients that buckets of another size would cut otherwise."""
-        models, sent = evidence.parallel.ddp, exchange(evidence).bytes
-        sizes = {model.settings.get("bucket_cap_mb") for model in models}
-        now = sizes.pop() if len(sizes) == 1 else None
-        if not sent or not isinstance(now, int | float) or now <= 0:
-            return None
-        if any(round(model.synced or 1.0) > 1 for model in models):
-            return None  # first of all, once is enough: torch_ddp_no_sync
-        offered = choices(sent, now)
-        if not offered:
-            return None
-        pieces = len(exchange(evidence).buckets)
-        about = "" if pieces else "about "
-        return _cause(
-            evidence,
-            models,
-            least=WORTH_CHANGING,
-            title=f"Buckets of {now:g} MiB may not suit this model",
-            text=f"{exchange_said(evidence)}, cut by buckets of {now:g} MiB: {about}"
-            f"{pieces or _count(sent, now)} in a step.",
-            advice=f"Try bucket_cap_mb={' or '.join(map(str, offered))}, and keep what is fastest.",
-            snippet=f"model = DistributedDataParallel(model, bucket_cap_mb={offered[0]})",
-            data={
-                "bucket_cap_mb": offered[0],
-                "variants": [{"bucket_cap_mb": size} for size in offered],
-            },
-        )
-
-
-def choices(much: int, now: float) -> list[int]:
-    """Return up to two other sizes in MiB, nearest first, each with its own number of buckets."""
-    seen, offered = {_count(much, now)}, []
-    for size in sorted(SIZES, key=lambda size: abs(math.log(size / now))):
-        count = _count(much, size)
-        if count not in seen:
-            seen.add(count)
-            offered.append(size)
-    return offered[:MOST_VARIANTS]
-
-
-def _count(much: int, size: float) -> int:
-    return max(1, math.ceil(much / (size * MIB)))
 
 
 class TorchDdpBucketView(Fix):

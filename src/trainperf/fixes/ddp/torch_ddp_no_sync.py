@@ -83,9 +83,35 @@ class TorchDdpNoSync(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Put forward and backward under `no_sync()`, but in the turn that updates."""
+        """Put forward and backward under `no_sync()`, but in the turn that updates.
+
+        Only a loop of one shape is edited: forward, backward and `if <every n-th turn>:` with the
+        update in it stand in one block, and the condition means the same before the forward as
+        after the backward: else the ranks' weights would drift apart. Where it is not sure that the
+        model is a DDP, the edited loop runs with another as well.
+        """
         forward, backward, step, *wrapped = finding.where
-        put_under_no_sync(script, forward, backward, step, wrapped[0] if wrapped else None)
+        refuse_if_named(script, forward.file, "no_sync")
+        loop = innermost_loop(script, step)
+        first, last, update = (_direct(script, loop, site) for site in (forward, backward, step))
+        if not isinstance(update, ast.If) or update.orelse:
+            raise CannotRewrite("the update does not stand under a plain `if` of the loop")
+        if any(isinstance(node, ast.If | ast.Try | ast.For | ast.While) for node in (first, last)):
+            raise CannotRewrite("forward or backward do not run in every turn of the loop")
+        place, until, at = (loop.body.index(node) for node in (first, last, update))
+        if not place <= until < at:
+            raise CannotRewrite("the update does not follow the backward in the same block")
+        model = dotted(script.call(forward).func)
+        if not model:
+            raise CannotRewrite("the loop calls the model by no plain name")
+        _check_body([node for node in loop.body if node is not update])
+        _check_condition(update.test, loop.body[place:at])
+        test = ast.unparse(update.test)
+        if not wrapped or not _always_wrapped(script, forward, wrapped[0], model):
+            test = f'{test} or not hasattr({model}, "no_sync")'
+        context = script.module_name(forward.file, "contextlib", forward)
+        header = f"with {context}.nullcontext() if {test} else {model}.no_sync():"
+        script.wrap_statements(forward, backward, header)
 
 
 def _places(evidence: Evidence, ddp: Ddp) -> tuple[Site, ...]:
@@ -99,56 +125,18 @@ def _places(evidence: Evidence, ddp: Ddp) -> tuple[Site, ...]:
     return calls.forward, calls.backward, calls.step, *wrapped
 
 
-def put_under_no_sync(
-    script: Script, forward: Site, backward: Site, step: Site, wrapped: Site | None
-) -> None:
-    """Exchange gradients only in the turn that updates. Raises `CannotRewrite`.
-
-    Only a loop of one shape is edited: forward, backward and `if <every n-th turn>:` with the
-    update in it stand in one block, and the condition means the same before the forward as after
-    the backward: else the ranks' weights would drift apart. `wrapped` is where DDP is built; where
-    that is under a condition, or elsewhere, the edited loop also runs with a model that is no DDP.
-    """
-    refuse_if_named(script, forward.file, "no_sync")
-    loop = innermost_loop(script, step)
-    if not innermost_loop(script, forward) is innermost_loop(script, backward) is loop:
-        raise CannotRewrite("forward, backward and update do not stand in one loop")
-    first, last, update = (_direct(script, loop, site) for site in (forward, backward, step))
-    if not isinstance(update, ast.If) or update.orelse:
-        raise CannotRewrite("the update does not stand under a plain `if` of the loop")
-    if any(isinstance(node, ast.If | ast.Try | ast.For | ast.While) for node in (first, last)):
-        raise CannotRewrite("forward or backward do not run in every turn of the loop")
-    place, until, at = (loop.body.index(node) for node in (first, last, update))
-    if not place <= until < at:
-        raise CannotRewrite("the update does not follow the backward in the same block")
-    model = dotted(script.call(forward).func)
-    if not model:
-        raise CannotRewrite("the loop calls the model by no plain name")
-    _check_body([node for node in loop.body if node is not update])
-    _check_condition(update.test, loop.body[place:at])
-    test = ast.unparse(update.test)
-    if not _always_wrapped(script, forward, wrapped, model):
-        test = f'{test} or not hasattr({model}, "no_sync")'
-    context = script.module_name(forward.file, "contextlib", forward)
-    header = f"with {context}.nullcontext() if {test} else {model}.no_sync():"
-    script.wrap_statements(forward, backward, header)
-
-
 def _direct(script: Script, loop: ast.For | ast.AsyncFor | ast.While, site: Site) -> ast.stmt:
     """The statement of the loop's own block that holds `site`."""
-    around = script.around(site)
-    found = around[around.index(loop) + 1]
-    if found not in loop.body:
-        raise CannotRewrite("forward or backward do not run in every turn of the loop")
+    found = next((node for node in loop.body if node in script.around(site)), None)
+    if found is None:
+        raise CannotRewrite("forward, backward and update do not stand in one loop")
     return found
 
 
-def _always_wrapped(script: Script, forward: Site, wrapped: Site | None, model: str) -> bool:
+def _always_wrapped(script: Script, forward: Site, wrapped: Site, model: str) -> bool:
     """Whether what the loop calls is surely a DDP: by its name, and under no condition."""
-    if wrapped is None or wrapped.file != forward.file:
-        return False
     try:
-        if model_target(script, wrapped) != model:
+        if wrapped.file != forward.file or model_target(script, wrapped) != model:
             return False
     except CannotRewrite:
         return False

@@ -13,9 +13,6 @@ from trainperf.fixes.common.words import percent
 from trainperf.model import Evidence, Gpu
 from trainperf.recording.machine.machine import APPLICATION_CLOCKS
 
-LEAST_SAMPLES = 3
-"""Samples that a phase must have for its mean clock to be worth a word; our choice."""
-
 
 def gpus_of_run(evidence: Evidence) -> list[Gpu]:
     """Return the GPUs the run computes on, all ranks' on this host, sampled or not.
@@ -47,23 +44,17 @@ def gpus_sampled(evidence: Evidence) -> list[tuple[Gpu, dict[str, Any]]]:
     return sampled
 
 
-def named(gpu: Gpu) -> str:
-    """Name a GPU: "GPU 0 (NVIDIA A10G)"."""
-    return f"GPU {gpu.index} ({gpu.name})"
+LEAST_SAMPLES = 3
+"""Samples that a phase must have for its mean clock to be worth a word; our choice."""
 
-
-TOO_HOT = "It is too hot: look at its cooling, and at its neighbours."
-MEANS = {
-    "hardware thermal slowdown": (0.1, TOO_HOT),
-    "software thermal slowdown": (0.1, TOO_HOT),
-    "power brake": (0.1, "The machine's power supply told it to: look at the supply."),
-    "hardware slowdown": (0.1, "Its hardware told it to: heat, or power that gives out."),
-    APPLICATION_CLOCKS: (
-        0.5,
-        "Set its application clocks to the highest, unless they are as they are on purpose.",
-    ),
+LEAST_SHARES = {
+    "hardware thermal slowdown": 0.1,
+    "software thermal slowdown": 0.1,
+    "power brake": 0.1,
+    "hardware slowdown": 0.1,
+    APPLICATION_CLOCKS: 0.5,
 }
-"""Reasons of a driver: in what share of the samples one counts (our choice), and what to do.
+"""Reasons of a driver, with the share of the samples from which one counts; our choice.
 
 The power cap is not among them: a GPU that works as hard as its board permits reports it.
 """
@@ -91,28 +82,30 @@ class GpuThrottled(Fix):
             given = use.get("throttle_shares") or {}
             shares = {
                 reason: given[reason]
-                for reason, (least, _) in MEANS.items()
+                for reason, least in LEAST_SHARES.items()
                 if given.get(reason, 0) >= least
             }
             clock, highest = use.get("sm_clock_mhz"), gpu.max_sm_clock_mhz
             sampled = use.get("samples", LEAST_SAMPLES) >= LEAST_SAMPLES
             if clock is not None and highest and sampled and shares:
-                slowed.append((clock / highest, gpu, shares))
+                slowed.append((clock / highest, highest, gpu, shares))
         if not slowed:
             return None
-        speed, gpu, shares = min(slowed, key=lambda card: card[0])
+        speed, highest, gpu, shares = min(slowed, key=lambda card: card[0])
         reason = max(shares, key=lambda name: (shares[name], name))
         reasons = ", ".join(f"{name} ({percent(shares[name])})" for name in sorted(shares))
-        highest, set_to = gpu.max_sm_clock_mhz or 0, gpu.application_clock_mhz
+        set_to = gpu.application_clock_mhz
         known = "" if set_to is None else f" Its application clocks are {set_to} MHz."
         return Cause(
-            title=f"{named(gpu)} is slowed down: {reason}",
+            title=f"GPU {gpu.index} ({gpu.name}) is slowed down: {reason}",
             text=f"While it trained, its clock was {speed * highest:.0f} of {highest} MHz. In so "
             f"many of the samples the driver gave as the reason: {reasons}.{known}",
             saves=Saving(  # the memory's clock is another one
                 "every kernel at the GPU's highest clock", step_seconds(evidence) * (1 - speed)
             ),
-            advice=MEANS[reason][1],
+            advice="Set its application clocks to the highest, unless they are low on purpose."
+            if reason == APPLICATION_CLOCKS
+            else "Look at its cooling and its power supply, or take another machine.",
             snippet=f"nvidia-smi -i {gpu.index} -q -d TEMPERATURE,POWER,PERFORMANCE,CLOCK\n"
             f"# clocks that it has: -q -d SUPPORTED_CLOCKS; the highest one, memory and SMs\n"
             f"sudo nvidia-smi -i {gpu.index} -ac MEMORY,{highest}",
@@ -138,25 +131,18 @@ class GpuShared(Fix):
         parallel = evidence.parallel_
         if parallel is not None and len(parallel.processes) > 1:  # they may be its other ranks
             return None
-        shared = [
-            (gpu.busy_before, gpu.other_processes, gpu)
-            for gpu in gpus_of_run(evidence)
-            if gpu.other_processes and gpu.busy_before and gpu.busy_before >= LEAST_BUSY
-        ]
-        if not shared:
+        shared = [gpu for gpu in gpus_of_run(evidence) if gpu.other_processes]
+        gpu = max(shared, key=lambda card: card.busy_before or 0.0, default=None)
+        if gpu is None or (gpu.busy_before or 0.0) < LEAST_BUSY:
             return None
-        busy, others, gpu = max(shared, key=lambda card: card[0])
+        busy, others = gpu.busy_before or 0.0, gpu.other_processes or 0
         # Kernels take turns: with n others this run gets one turn of n + 1 at least.
-        lost = min(busy, others / (others + 1))
-        who = "Another process" if others == 1 else f"{others} other processes"
+        lost = step_seconds(evidence) * min(busy, others / (others + 1))
         return Cause(
-            title=f"{named(gpu)} is shared with other processes",
-            text=f"{who} had it open before the run started, and kept it busy for "
+            title=f"GPU {gpu.index} ({gpu.name}) is shared with other processes",
+            text=f"Before the run started, other processes ({others}) kept it busy for "
             f"{percent(busy)} of the time.",
-            saves=Saving(
-                "as many turns on the GPU as the others took before the run",
-                step_seconds(evidence) * lost,
-            ),
+            saves=Saving("as many turns on the GPU as the others took before the run", lost),
             snippet=f"nvidia-smi -i {gpu.index} "
             "--query-compute-apps=pid,process_name,used_memory --format=csv\n"
             "# another GPU, if there is one\nexport CUDA_VISIBLE_DEVICES=1",
@@ -176,69 +162,39 @@ class GpuBuild(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a build that leaves the GPU idle."""
         framework, gpus = evidence.framework, evidence.machine.gpus
-        torch = framework.name == "torch"
-        idle = gpus and evidence.device.kind != "GPU"
-        found = (_why_torch if torch else _why_tensorflow)(evidence) if idle else None
-        if found is None:
+        why = "" if not gpus or evidence.device.kind == "GPU" else _why_idle(evidence)
+        if not why:
             return None
-        name, (why, advice) = "PyTorch" if torch else "TensorFlow", found
+        name = "PyTorch" if framework.name == "torch" else "TensorFlow"
         return Cause(
             title=f"{name} computes on the CPU although a GPU is there",
             text=f"The driver sees {gpus[0].name}. {why}",
             saves=Unpriced("not measured: no step ran on the GPU"),
-            advice=advice,
-            snippet='python -c "import torch; print(torch.version.cuda, torch.cuda.is_available())"'
-            "\nnvidia-smi"
-            if torch
-            else 'pip install "tensorflow[and-cuda]"\nnvidia-smi',
+            advice=f"Do what `trainperf doctor` says of {name} and the GPU.",
+            snippet="nvidia-smi",
         )
 
 
-def _why_torch(evidence: Evidence) -> tuple[str, str] | None:
-    """Why PyTorch does not use the GPU, and what to do; None where that is not known."""
-    framework, driver_cuda = evidence.framework, evidence.machine.driver_cuda
-    # A driver runs programs of its own CUDA major version and of older ones ("CUDA
-    # Compatibility" in NVIDIA's documentation).
-    build = evidence.facts.get("gpu_build")
-    cuda = build.get("cuda") if isinstance(build, dict) else None
-    needs, offers = version(cuda), version(driver_cuda)
-    if framework.built_with_cuda is False:
-        return (
-            f"PyTorch {framework.version} was built without CUDA.",
-            "Install the build of PyTorch with CUDA, in place of this one.",
-        )
-    if needs and offers and needs[0] > offers[0]:
-        return (
-            f"This PyTorch is built for CUDA {cuda}; the driver supports {driver_cuda} at most.",
-            "Update the NVIDIA driver, or install a PyTorch built for an older CUDA.",
-        )
-    if failure := evidence.facts.get("cuda_failed"):
-        return (
-            f"CUDA did not start: {str(failure).rstrip('.')}.",
-            "Repair the driver, with `trainperf doctor` at hand: no script can use the GPU so.",
-        )
-    return None
-
-
-def _why_tensorflow(evidence: Evidence) -> tuple[str, str] | None:
-    """The same of TensorFlow, which says it only in its log."""
-    framework, hidden = evidence.framework, evidence.facts.get("cuda_visible_devices")
+def _why_idle(evidence: Evidence) -> str:
+    """Why the framework does not use the GPU, as a sentence; "" where that is not known."""
+    framework, facts, driver = evidence.framework, evidence.facts, evidence.machine.driver_cuda
     if framework.built_with_cuda is None:
-        return None
+        return ""
     if not framework.built_with_cuda:
-        return (
-            "This TensorFlow was built without CUDA.",
-            "Install the build with CUDA, in place of tensorflow-cpu.",
-        )
-    if isinstance(hidden, str) and hidden.strip() in ("", "-1"):
-        return (
-            f'CUDA_VISIBLE_DEVICES is "{hidden}", which hides every GPU.',
-            "Unset CUDA_VISIBLE_DEVICES, unless the GPU is meant for another job.",
-        )
-    return (
-        "Its CUDA libraries are missing, or the script hides the GPU (set_visible_devices).",
-        "Install the CUDA libraries of this TensorFlow, and look at what trainperf doctor says.",
-    )
+        return f"This build ({framework.version}) is one without CUDA."
+    if framework.name == "torch":
+        cuda = (facts.get("gpu_build") or {}).get("cuda")
+        needs, offers = version(cuda), version(driver)
+        # A driver runs programs of its own CUDA major version and of older ones ("CUDA
+        # Compatibility" in NVIDIA's documentation).
+        if needs and offers and needs[0] > offers[0]:
+            return f"PyTorch is built for CUDA {cuda}; the driver supports {driver} at most."
+        failure = str(facts.get("cuda_failed") or "").rstrip(".")
+        return f"CUDA did not start: {failure}." if failure else ""
+    hidden = facts.get("cuda_visible_devices")
+    if hidden in ("", "-1"):
+        return f'CUDA_VISIBLE_DEVICES is "{hidden}", which hides every GPU.'
+    return "Its CUDA libraries are missing, or the script hides the GPU (set_visible_devices)."
 
 
 def version(text: str | None) -> tuple[int, int] | None:

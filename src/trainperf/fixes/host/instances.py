@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.words import GB, GIB, MB, MIB, ms, percent, times
+from trainperf.fixes.common.words import GB, GIB, MB, MIB, ms, percent
+from trainperf.fixes.common.words import times as said
 from trainperf.model import Evidence, Instance, InstanceType
 
 WHOLE = 0.90
 """Share of an instance's vCPUs that the script may use, from which the instance is its
 limit and not the container that it runs in."""
-
 
 BUSY = 0.85
 """Share of the cores that the script must keep busy, with and without the model, for more
@@ -46,7 +47,7 @@ class InstanceCores(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find an input that keeps every core busy while the GPU waits for it."""
-        instance, job = evidence.machine.instance, evidence.parallel_
+        instance, job, times = evidence.machine.instance, evidence.parallel_, evidence.times
         own = None if instance is None else instance.type
         if instance is None or own is None or not own.gpus or evidence.device.kind != "GPU":
             return None
@@ -54,30 +55,28 @@ class InstanceCores(Fix):
         several = (job is not None and job.expected > 1) or instance.hosts > 1
         if several or (1 if job is None else job.replicas) < own.gpus:
             return None
-        cores, real, resident = evidence.machine.cores, evidence.times.real, evidence.times.resident
         # in the real phase buffers are in their steady state
         busy, alone = _busy(evidence, "real"), _busy(evidence, "input")
+        work_s, cores = busy * times.real, evidence.machine.cores
+        share = min(1.0, alone * times.input / work_s) if work_s else 0.0
+        kinds = [kind for kind in same_gpus(instance) if kind.vcpus > own.vcpus]
         if cores < WHOLE * own.vcpus or min(busy, alone) < BUSY * cores:
             return None
-        work_s = busy * real
-        share = min(1.0, alone * evidence.times.input / work_s)
-        kinds = [kind for kind in same_gpus(instance) if kind.vcpus > own.vcpus]
         if share < MOSTLY or not kinds:
             return None
-        needed = work_s / resident
+        needed = work_s / times.resident
         best = next((kind for kind in kinds if kind.vcpus >= needed), kinds[-1])
-        gives = min(real / max(resident, work_s / best.vcpus), best.vcpus / cores)
-        ratio = instance.price_ratio(best.name)
-        costs = "at a price to be looked up"
-        if ratio is not None:
-            costs = f"for {times(ratio)} the price (on demand, {instance.region})"
+        gives = min(times.real / max(times.resident, work_s / best.vcpus), best.vcpus / cores)
+        name = best.name.removeprefix(ML)
+        price = instance.price_ratio(best.name)
+        costs = "" if price is None else f" for {said(price)} the price (on demand)"
         return Cause(
             title=f"{instance.name} has {own.vcpus} vCPUs; keeping the {own.gpu} busy takes "
             f"{needed:.0f}",
             text=f"A step takes {ms(work_s)} of CPU time, {percent(share)} of it for the input, "
-            f"and {ms(resident)} when its batch is there. {busy:.1f} of {own.vcpus} vCPUs are "
-            f"busy. {best.name} has {best.vcpus}: at most {times(gives)} the throughput, {costs}. "
-            "This assumes that the work spreads evenly over cores.",
+            f"and {ms(times.resident)} when its batch is there. {busy:.1f} of {own.vcpus} vCPUs "
+            f"are busy. {best.name} has {best.vcpus}: at most {said(gives)} the "
+            f"throughput{costs}, if the work spreads evenly over cores.",
             saves=Saving(
                 f"at most: CPU time of a step spread evenly over the {best.vcpus} vCPUs of "
                 f"{best.name}",
@@ -85,11 +84,10 @@ class InstanceCores(Fix):
                 of="input",
             ),
             advice="First make the input cheaper (cache, decode once, smaller images). Then take "
-            f"{best.name}, {costs}.",
-            snippet=f'instance_type = "{best.name}"  # of the training job'
-            if instance.service == "sagemaker"
-            else "# while the instance is stopped\naws ec2 modify-instance-attribute "
-            f"--instance-id INSTANCE --instance-type Value={best.name}",
+            f"{best.name}{costs}.",
+            snippet=f"# ml.{name} in SageMaker\n"
+            "aws ec2 modify-instance-attribute --instance-id STOPPED_INSTANCE "
+            f"--instance-type Value={name}",
         )
 
 
@@ -102,17 +100,28 @@ def _busy(evidence: Evidence, phase: str) -> float:
 
 # ---------------------------------------------------------------------------------- types
 
-GIGABIT = GB / 8
-"""Bytes per second of one gigabit per second."""
-
 ML = "ml."
 """The prefix of EC2 types in SageMaker."""
 
 
 def instance_type(name: str) -> InstanceType | None:
     """Return the type that EC2 or SageMaker calls `name`, None if it is not in the table."""
-    row = _table()["ec2"].get(name.removeprefix(ML))
-    return None if row is None else _read(name.removeprefix(ML), row)
+    name = name.removeprefix(ML)
+    row = _table()["ec2"].get(name)
+    if row is None:
+        return None
+    gpus = row["gpus"]
+    model = gpus[0]["model"] if gpus else ""
+    return InstanceType(
+        name=name,
+        vcpus=row["vcpus"],
+        memory=int(row["mem_gib"] * GIB),
+        gpus=sum(gpu["count"] for gpu in gpus),
+        gpu=f"a part of an {model}" if gpus and not gpus[0]["count"] else model,
+        gpu_memory=gpus[0]["mem_mib"] * MIB if gpus else None,
+        ebs_bytes_s=row["ebs_base_MBps"] * MB,
+        nvme_bytes=row["nvme_gb"] * GB,
+    )
 
 
 def same_gpus(instance: Instance) -> tuple[InstanceType, ...]:
@@ -120,42 +129,17 @@ def same_gpus(instance: Instance) -> tuple[InstanceType, ...]:
 
     Those that the service of `instance` offers; named as it names them.
     """
-    own = instance.type
+    own, table = instance.type, _table()
     if own is None or not own.gpus:
         return ()
-    prefix, offered = "", set(_table()["ec2"])
+    prefix, offered = "", set(table["ec2"])
     if instance.service == "sagemaker":
-        prefix, offered = ML, {row for row in _table()["ml_training"].values() if row}
-    found = [
-        _read(name, row, prefix)
-        for name, row in _table()["ec2"].items()
-        if name in offered and name != own.name.removeprefix(ML)
-    ]
+        prefix, offered = ML, {row for row in table["ml_training"].values() if row}
+    kinds = [kind for name in offered - {own.name} if (kind := instance_type(name)) is not None]
     gpus = (own.gpu, own.gpus, own.gpu_memory)
-    alike = [kind for kind in found if (kind.gpu, kind.gpus, kind.gpu_memory) == gpus]
-    return tuple(sorted(alike, key=lambda kind: (kind.vcpus, kind.memory, kind.name)))
-
-
-def _read(name: str, row: dict[str, Any], prefix: str = "") -> InstanceType:
-    """Read a row. Of an "up to" type, what lasts is the baseline of its network card.
-
-    The sum over cards is not used otherwise: for types with several it contradicts the
-    headline figure (see the note in the file).
-    """
-    gpus = row["gpus"]
-    lasts = row["net_base_gbps"] if row["net_burst"] else row["net_gbps"]
-    model = gpus[0]["model"] if gpus else ""
-    return InstanceType(
-        name=prefix + name,
-        vcpus=row["vcpus"],
-        memory=int(row["mem_gib"] * GIB),
-        gpus=sum(gpu["count"] for gpu in gpus),
-        gpu=f"a part of an {model}" if gpus and not gpus[0]["count"] else model,
-        gpu_memory=gpus[0]["mem_mib"] * MIB if gpus else None,
-        network_bytes_s=None if lasts is None else lasts * GIGABIT,
-        ebs_bytes_s=row["ebs_base_MBps"] * MB,
-        nvme_bytes=row["nvme_gb"] * GB,
-    )
+    alike = [kind for kind in kinds if (kind.gpu, kind.gpus, kind.gpu_memory) == gpus]
+    alike.sort(key=lambda kind: (kind.vcpus, kind.memory, kind.name))
+    return tuple(replace(kind, name=prefix + kind.name) for kind in alike)
 
 
 @cache

@@ -6,7 +6,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced, priced_if_worth
 from trainperf.fixes.common.step import gpu_may_be_full, threads_variable
-from trainperf.fixes.common.words import GIB, percent
+from trainperf.fixes.common.words import GIB, percent, size
 from trainperf.model import ContainerUse, Evidence
 
 GPU_FULL = 0.90
@@ -36,17 +36,16 @@ class CpuQuota(Fix):
         quota = None if use is None else use.quota_cores
         share = throttled_share(evidence)
         visible = min(machine.visible_cores, machine.affinity_cores)
-        if use is None or quota is None or share < OFTEN or quota >= visible:
+        if quota is None or share < OFTEN or quota >= visible:
             return None
         if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, GPU_FULL):
             return None
         whole = max(1, int(quota))
-        trained = " while it trained" if _while_training(evidence) is not None else ""
         return Cause(
             title=f"The container's CPU quota of {quota:g} core{'' if quota == 1 else 's'} stops "
             "the script",
-            text=f"In {percent(share)} of the quota's periods{trained} it was used up before the "
-            f"period ended. {visible} cores can be seen, and pools of threads are sized for them.",
+            text=f"In {percent(share)} of the quota's periods it was used up before the period "
+            f"ended. {visible} cores can be seen, and pools of threads are sized for them.",
             # Busy on all cores, a period's quota is gone after quota / visible of it.
             saves=Saving(
                 f"no stops, as with all {visible} cores",
@@ -65,7 +64,10 @@ def throttled_share(evidence: Evidence) -> float:
 
     Raises `NotMeasured` where the kernel tells neither.
     """
-    share = _while_training(evidence)
+    try:
+        share = evidence.phase("real").throttled_share
+    except NotMeasured:
+        share = None
     if share is None and evidence.container is not None:
         share = evidence.container.throttled_share
     if share is None:
@@ -73,11 +75,17 @@ def throttled_share(evidence: Evidence) -> float:
     return share
 
 
-def _while_training(evidence: Evidence) -> float | None:
-    try:
-        return evidence.phase("real").throttled_share
-    except NotMeasured:
-        return None
+SWAPPING = 1e6
+"""Bytes per second read back from swap that say that memory runs short; our choice."""
+
+PUT_AWAY = 0.1
+"""Share of what comes back from swap that must be put away meanwhile; our choice."""
+
+STALLING = 0.05
+"""Share of the time in which a task waits for memory; our choice."""
+
+NEAR = 0.95
+"""Share of the limit that may be in use, page cache that can go left out; our choice."""
 
 
 class MemoryPressure(Fix):
@@ -96,63 +104,38 @@ class MemoryPressure(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find kills, swapping, waiting for memory, or use near the limit."""
         use = evidence.container
-        signs = [] if use is None else [*suffering(use), *_near(use)]
+        signs = [] if use is None else _signs(use)
         if use is None or not signs:
             return None
+        saves: Saving | Unpriced = Unpriced("not measured: how long a step waits for memory")
+        if (share := use.memory_pressure or 0.0) >= STALLING:
+            waits = Saving("no waiting for memory", lambda: evidence.times.real * share, of="all")
+            saves = priced_if_worth(waits, evidence, saves.basis)
         # twice the limit in whole GiB; what to fill in where there is none
         more = -(-2 * use.memory_limit // GIB) if use.memory_limit else 16
         return Cause(
             title="Memory runs short",
             text=" ".join(signs),
-            saves=waiting_for_memory(evidence, use),
+            saves=saves,
             snippet=f"docker run --memory={more}g ...",
         )
 
 
-SWAPPING = 1e6
-"""Bytes per second read back from swap that say that memory runs short; our choice."""
-
-PUT_AWAY = 0.1
-"""Share of what comes back from swap that must be put away meanwhile; our choice."""
-
-STALLING = 0.05
-"""Share of the time in which a task waits for memory; our choice."""
-
-NEAR = 0.95
-"""Share of the limit that may be in use, page cache that can go left out; our choice."""
-
-
-def waiting_for_memory(evidence: Evidence, use: ContainerUse) -> Saving | Unpriced:
-    """What a step waits for memory, where that was measured."""
-    share, otherwise = use.memory_pressure, "not measured: how long a step waits for memory"
-    if share is None or share < STALLING:
-        return Unpriced(otherwise)
-    waits = Saving("no waiting for memory", lambda: evidence.times.real * share, of="all")
-    return priced_if_worth(waits, evidence, otherwise)
-
-
-def suffering(use: ContainerUse) -> list[str]:
-    """Say as sentences what the run suffered for want of memory: kills, swapping, waiting."""
+def _signs(use: ContainerUse) -> list[str]:
+    """Say as sentences what the run suffered for want of memory."""
     signs = []
     if kills := dict(use.memory_events).get("oom_kill", 0):
-        signs.append(
-            f"The kernel ended {kills} process{'es' if kills > 1 else ''} for want of memory."
-        )
-    stalls = (use.memory_pressure or 0.0) >= STALLING
-    rate = (use.swapped_in or 0) / max(use.seconds, 1e-9)
+        signs.append(f"Processes that the kernel ended for want of memory: {kills}.")
+    stalls, back = use.memory_pressure or 0.0, use.swapped_in or 0
+    rate = back / max(use.seconds, 1e-9)
     # Pages may come back that were put away long before: short now is who also puts some away.
-    out = use.swapped_out is None or use.swapped_out >= PUT_AWAY * (use.swapped_in or 0)
-    if rate >= SWAPPING and (out or stalls):
-        signs.append(f"The machine read {rate / 1e6:.1f} MB/s back from swap while it ran.")
-    if stalls:
-        whose = "the container" if use.pressure_of == "container" else "the machine"
-        share = percent(use.memory_pressure or 0.0)
-        signs.append(f"In {share} of the time a task of {whose} waited for memory.")
+    out = use.swapped_out is None or use.swapped_out >= PUT_AWAY * back
+    if rate >= SWAPPING and (out or stalls >= STALLING):
+        signs.append(f"The machine read {size(rate)}/s back from swap while it ran.")
+    if stalls >= STALLING:
+        of = use.pressure_of or "machine"
+        signs.append(f"In {percent(stalls)} of the time a task of the {of} waited for memory.")
+    peak, limit = use.memory_peak or 0, use.memory_limit or 0
+    if limit and peak >= NEAR * limit:
+        signs.append(f"The container used {size(peak)} of {size(limit)}, without page cache.")
     return signs
-
-
-def _near(use: ContainerUse) -> list[str]:
-    if not use.memory_limit or not use.memory_peak or use.memory_peak < NEAR * use.memory_limit:
-        return []
-    peak, limit = use.memory_peak / GIB, use.memory_limit / GIB
-    return [f"The container used {peak:.1f} of {limit:.1f} GiB, page cache that can go left out."]

@@ -168,7 +168,7 @@ STEPS, STEPS_PLACE = "steps_per_epoch", 12
 """The argument of `fit` with the steps of an epoch, and its place."""
 
 KERAS_DEFAULT = 32
-"""The batch size of `fit` without an argument (Keras 2 and 3)."""
+"""The batch size of `fit` without an argument."""
 
 ARRAYS = ("numpy", "tensors")
 """Inputs of `fit` that it batches itself."""

@@ -67,7 +67,6 @@ class KerasMixedPrecision(Fix):
         busy = gpu_busy(evidence)
         where = model.compile_where or evidence.loop.where
         own_scaling = kind == "float16" and evidence.loop.kind != "fit"
-        module = "tf_keras" if evidence.framework.legacy_keras else "keras"
         advice = (
             f"Set the policy mixed_{kind} before the layers are built; give the last layer "
             'dtype="float32".'
@@ -88,15 +87,15 @@ class KerasMixedPrecision(Fix):
             where=(where,) if where else (),
             sure=ratio is not None and (busy is None or busy >= BUSY),
             advice=advice,
-            snippet=f'{module}.mixed_precision.set_global_policy("mixed_{kind}")',
+            snippet=f'keras.mixed_precision.set_global_policy("mixed_{kind}")',
             rewritable=where is not None and not own_scaling,
-            data={"policy": f"mixed_{kind}", "module": module},
+            data={"policy": f"mixed_{kind}"},
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
         """Set the policy after the imports, before any layer is built."""
         file = finding.where[0].file
-        keras = keras_name(script, file, finding.data["module"])
+        keras = keras_name(script, file)
         policy = finding.data["policy"]
         script.insert_after_imports(file, f'{keras}.mixed_precision.set_global_policy("{policy}")')
 

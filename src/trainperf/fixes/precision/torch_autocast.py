@@ -30,10 +30,9 @@ from trainperf.fixes.torch_step._step import (
 )
 from trainperf.model import Equivalence, Evidence, Finding, Probe, Site
 from trainperf.rewrite import Script
-from trainperf.source.arguments import keyword
 from trainperf.source.iterations import stored
 from trainperf.source.scopes import FUNCTIONS
-from trainperf.source.statements import called, names_in
+from trainperf.source.statements import names_in
 
 SCALED = """\
 scaler = torch.amp.GradScaler("cuda")  # once, before the loop
@@ -117,8 +116,6 @@ class TorchAutocast(OfPass):
         data, (forward, *others) = finding.data, finding.where
         backward = others[0] if others else None
         for target in (script.copy(), script):  # what cannot all be done is not begun
-            if data["scaler"] and _switch_on(target, forward):
-                continue
             put_autocast(target, forward, backward, data["device"], data["dtype"])
             if data["scaler"]:
                 clip = others[1] if data["clip"] else None
@@ -178,9 +175,9 @@ def put_autocast(
     """Put all from the forward to the statement that makes the loss under autocast.
 
     A region of the file's own around the forward, which was off in the run, is replaced.
-    Where the backward stands in another function than the forward, all from there to the
-    end of the function that returns the loss goes in. `backward` is None where a library
-    calls it. Raises `CannotRewrite`, for float16 where the file speaks of mixed precision itself.
+    Where the backward stands in another function than the forward, or a library calls it (None),
+    all from there to the end of the function that returns the loss goes in. Raises
+    `CannotRewrite`, for float16 where the file speaks of mixed precision itself.
     """
     for name in ("autocast", "GradScaler") if dtype == "float16" else ():
         refuse_if_named(script, forward.file, name)
@@ -193,31 +190,10 @@ def put_autocast(
         script.replace_call(script.site_of(forward, own), region)
         return
     function = function_around(script, forward)
-    if backward is None:
-        backward = _library_backward(script, forward)
     if backward is not None and function is function_around(script, backward):
         _wrap_to_loss(script, forward, backward, f"with {region}:")
     else:
         script.wrap_statements(forward, _returned(script, forward), f"with {region}:")
-
-
-def _switch_on(script: Script, forward: Site) -> bool:
-    """Turn on a region of float16 and the `GradScaler` that goes by the same condition, if any."""
-    region, calls = _region(script, forward), list(script.source(forward.file).module.nodes)
-    chosen = keyword(region, "enabled") if region is not None else None
-    if region is None or chosen is None or "bfloat16" in ast.unparse(region):
-        return False
-    text = ast.unparse(chosen)
-    scalers = [
-        call
-        for call in calls
-        if isinstance(call, ast.Call)
-        and called(call) == "GradScaler"
-        and any(ast.unparse(given) == text for given in call.keywords)
-    ]
-    for call in (region, *scalers) if scalers else ():
-        script.set_keyword(script.site_of(forward, call), "enabled", "True")
-    return bool(scalers)
 
 
 def _region(script: Script, forward: Site) -> ast.Call | None:
@@ -230,19 +206,6 @@ def _region(script: Script, forward: Site) -> ast.Call | None:
             if isinstance(call, ast.Call) and _AUTOCAST.fullmatch(ast.unparse(call.func)):
                 return call
     return None
-
-
-def _library_backward(script: Script, forward: Site) -> Site | None:
-    """Return the first call behind the forward, in its function, that is to go backward."""
-    scope = function_around(script, forward) or script.module(forward.file)
-    after = [
-        node
-        for node in ast.walk(scope)
-        if isinstance(node, ast.Call) and called(node).endswith("backward")
-        if node.lineno > forward.line
-    ]
-    first = min(after, key=lambda node: (node.lineno, node.col_offset), default=None)
-    return None if first is None else script.site_of(forward, first)
 
 
 def _wrap_to_loss(script: Script, forward: Site, backward: Site, header: str) -> None:

@@ -7,15 +7,14 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import step_seconds
-from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site, times, worth
+from trainperf.fixes.common.words import at, if_measured, ms, recorded_site, times, worth
 from trainperf.fixes.ranks._exchange import (
     exchange_said,
     exchange_seconds,
     price_without,
     step_without_exchange,
 )
-from trainperf.model import Equivalence, Evidence, Parallel, is_taken
+from trainperf.model import Equivalence, Evidence, is_taken
 
 IDLE = 0.05
 """Utilisation below which nobody uses a GPU: a desktop's own drawing stays under it."""
@@ -73,17 +72,12 @@ class OneGpuOfMany(Fix):
         fed = math.inf
         if is_taken(evidence.times.input_):
             fed = real / max(evidence.times.input, 1e-9)
-        use = "" if idle is None else f" {idle} did nothing while it trained."
         limit = f" The input would keep up with {times(fed)} the speed." if fed < count else ""
         where = evidence.loop.where
         return Cause(
             title=f"The script trains on one of {seen} GPUs",
-            text=f"The process sees {seen} × {device.name} and trains on one.{use}{limit}",
-            saves=Saving(
-                f"at most: {count} GPUs without any exchange"
-                f"{', as fast as the input can feed them' if fed < count else ''}",
-                ratio=min(count, fed),
-            ),
+            text=f"The process sees {seen} × {device.name} and trains on one.{limit}",
+            saves=Saving(f"at most: {count} GPUs without any exchange", ratio=min(count, fed)),
             where=(where,) if where else (),
             advice="Train a copy of the model on each GPU, with the learning rate adjusted to the "
             "larger global batch.",
@@ -149,13 +143,6 @@ class TorchDataParallel(Fix):
         )
 
 
-ONE_BUSY = (0.70, 1.15)
-"""The GPUs' utilisations add up to about 1 where one computes at a time. Less is a host
-that keeps them all waiting; more, and they compute at once."""
-
-PART = 0.10
-"""A device that is busy for less of a step has no part of the model worth the name."""
-
 TOGETHER = 0.15
 """Share of their work that GPUs may do at once and still take turns: a copy while another ends."""
 
@@ -185,7 +172,7 @@ class DevicesTakeTurns(Fix):
     framework = "torch"
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find GPUs with a model placed over them, whose busy times in a trace add up to one."""
+        """Find a model placed over GPUs, hardly ever two of which were busy at once in a trace."""
         placed, trace = evidence.facts.get("model_devices"), evidence.torch.trace
         names = placed.get("devices", {}) if isinstance(placed, dict) else {}
         count = sum(str(name).startswith("cuda") for name in names)
@@ -193,23 +180,11 @@ class DevicesTakeTurns(Fix):
             return None
         if trace is None or (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s or ()):
             return None
-        calls, step = evidence.torch.calls, step_seconds(evidence)
-        passes = 1.0 if calls is None else max(1.0, calls.backwards)
-        busy = [min(1.0, seconds * passes / step) for seconds in trace.device_s or ()]
-        busy = [share for share in busy if share >= PART]
-        if len(busy) != count or not ONE_BUSY[0] <= sum(busy) <= ONE_BUSY[1]:
-            return None
-        left = max(*busy, 1 / count)  # of the step: it gets so many times as fast at most
         where = evidence.loop.where
         return Cause(
             title=f"{count} GPUs take turns: one computes while the others wait",
-            text=f"The model is placed over {count} GPUs, which are busy for "
-            f"{', '.join(map(percent, busy))} of a step: {percent(sum(busy))} in all, so hardly "
-            "ever two at once.",
-            saves=Saving(
-                f"the busiest GPU, {percent(max(busy))} of a step, at work all the time",
-                step * (1 - left),
-            ),
+            text=f"The model is placed over {count} GPUs, and hardly ever two compute at once.",
+            saves=Saving(f"at most: {count} GPUs at work all the time", ratio=count),
             where=(where,) if where else (),
             advice="Cut batches into micro-batches and run the parts as a pipeline; if the model "
             "fits on one GPU, train a copy on each.",
@@ -238,42 +213,26 @@ class ParallelNotWorth(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a job that does fewer samples per second than one of its devices would."""
         job, real = evidence.parallel, evidence.times.real
-        count, measured = max(job.replicas, job.expected), _measured(job)
-        late = job.stragglers[0] if job.stragglers and measured is not None else None
-        if measured is None:
-            alone, how = step_without_exchange(evidence), "without the exchange of gradients"
-            ratio = real / (count * alone)
-        else:  # a late rank is repaired apart
-            behind = max((straggler.behind_s for straggler in job.stragglers), default=0.0)
-            alone, how = measured[0], "on one device alone"
-            ratio = measured[1] * max(0.0, 1 - behind / real)
+        count = max(job.replicas, job.expected)
+        most = max(job.scaling, key=lambda point: point.devices, default=None)
+        measured = most is not None and most.devices > 1 and bool(most.efficiency)
+        how = "measured" if measured else "by its step without the exchange of gradients"
+        if most is not None and most.devices > 1 and most.efficiency:
+            ratio = 1 / (most.devices * most.efficiency)
+        else:
+            ratio = real / (count * step_without_exchange(evidence))
         if not worth(evidence, ratio):
             return None
-        unless = f", if nobody waited for rank {late.rank}" if late else ""
-        cost = if_measured(lambda: f" The exchange takes {ms(exchange_seconds(evidence))}.")
+        cost = if_measured(
+            lambda: f", of which the exchange takes {ms(exchange_seconds(evidence))}"
+        )
         return Cause(
             title=f"{count} devices {'train' if measured else 'may train'} no faster than one",
-            text=f"A step takes {ms(real)} on {count} devices, and {ms(alone)} {how}: one does "
-            f"{times(ratio)} the samples per second{unless}.{cost}",
+            text=f"A step takes {ms(real)} on {count} devices{cost}. One does {times(ratio)} the "
+            f"samples per second, {how}.",
             saves=Unpriced("where replicas share cores, one alone would have more of them")
-            if measured is None and evidence.device.kind != "GPU"
-            else Saving(
-                "samples per second of one device, "
-                + ("measured" if measured else "by its step without the exchange"),
-                ratio=ratio,
-            ),
+            if not measured and evidence.device.kind != "GPU"
+            else Saving(f"samples per second of one device, {how}", ratio=ratio),
             advice="Train on one device, or give each more samples per step, with the learning "
             "rate adjusted to the global batch.",
         )
-
-
-def _measured(job: Parallel) -> tuple[float, float] | None:
-    """The step of one device alone, and its samples per second over those of all; by runs."""
-    points = {point.devices: point for point in job.scaling}
-    count = max(points, default=0)
-    if 1 not in points or count < 2:
-        return None
-    one, together = points[1], points[count]
-    if one.samples_per_s and together.samples_per_s:
-        return one.real_s, one.samples_per_s / together.samples_per_s
-    return one.real_s, together.real_s / (count * one.real_s)

@@ -214,20 +214,18 @@ def _computing(evidence: Evidence) -> float:
 
 # ------------------------------------------------------------------------------- NCCL
 
-ON = r"[+-]?0*[1-9]\d*"
 HELD_BACK = {
-    "NCCL_P2P_DISABLE": (ON, "GPUs of one host do not copy to each other directly", "0"),
-    "NCCL_SHM_DISABLE": (ON, "ranks of one host do not exchange through shared memory", "0"),
-    "NCCL_DEBUG": ("TRACE", "a line is written for every call", "WARN"),
+    "NCCL_P2P_DISABLE": ("1", "0", "GPUs of one host do not copy to each other directly"),
+    "NCCL_SHM_DISABLE": ("1", "0", "ranks of one host do not exchange through shared memory"),
+    "NCCL_DEBUG": ("TRACE", "WARN", "a line is written for every call"),
+    "NCCL_IB_DISABLE": ("1", "0", "hosts do not use InfiniBand or RoCE"),
+    "NCCL_NET": ("Socket", "", "hosts exchange through the kernel's sockets"),
+    "FI_PROVIDER": ("tcp|sockets", "", "libfabric uses the kernel's sockets, not EFA"),
 }
-"""Variables: the values that hold NCCL back, what these do, and what a trial sets, if anything."""
+"""Variables: the values that hold NCCL back, what a trial sets, if anything, what they do."""
 
-BETWEEN_HOSTS = {
-    "NCCL_IB_DISABLE": (ON, "hosts do not use InfiniBand or RoCE", "0"),
-    "NCCL_NET": ("Socket", "hosts exchange through the kernel's sockets", ""),
-    "FI_PROVIDER": ("tcp|sockets|udp", "libfabric uses the kernel's sockets, not EFA", ""),
-}
-"""The same of what matters between hosts only."""
+BETWEEN_HOSTS = {"NCCL_IB_DISABLE", "NCCL_NET", "FI_PROVIDER"}
+"""Those that matter between hosts only."""
 
 
 class NcclSettings(Fix):
@@ -252,23 +250,25 @@ class NcclSettings(Fix):
         given = evidence.fact("nccl_environment")
         if "nccl" not in exchange(evidence).backend.lower() or not isinstance(given, dict):
             return None
-        ways = HELD_BACK | (BETWEEN_HOSTS if evidence.parallel.hosts > 1 else {})
+        skipped = BETWEEN_HOSTS if evidence.parallel.hosts < 2 else set()
         found = {
-            name: given[name]
-            for name, (values, _, _) in ways.items()
-            if re.fullmatch(values, str(given.get(name, "")).strip(), re.IGNORECASE)
+            name: str(given[name])
+            for name, (slow, _, _) in HELD_BACK.items()
+            if name not in skipped
+            and re.fullmatch(slow, str(given.get(name, "")).strip(), re.IGNORECASE)
         }
         if not found:
             return None
         names = " and ".join(found)
-        effects = " ".join(f"{name}={value}: {ways[name][1]}." for name, value in found.items())
-        setting = {name: ways[name][2] for name in found if ways[name][2]}
+        effects = " ".join(
+            f"{name}={set_to}: {HELD_BACK[name][2]}." for name, set_to in found.items()
+        )
+        setting = {name: HELD_BACK[name][1] for name in found if HELD_BACK[name][1]}
         return Cause(
             title=f"NCCL is held back by {names}",
             text=f"{effects} {exchange_said(evidence)}.",
             saves=price_without(evidence, "no time spent on the exchange of gradients"),
-            advice=f"Unset {names}, unless this machine needs it, and look at what "
-            "NCCL_DEBUG=INFO says that NCCL takes.",
+            advice=f"Unset {names}, unless this machine needs it.",
             snippet="\n".join(f"unset {name}" for name in found),
             rewritable=bool(setting),
             data={"variables": setting},

@@ -1,4 +1,4 @@
-"""Data in S3: how far away it is, how many requests it takes, how often it asks for less."""
+"""Data in S3: how far away it is, how many requests it takes."""
 
 from __future__ import annotations
 
@@ -9,28 +9,16 @@ from trainperf.model import Equivalence, Evidence, Objects, StorageWait
 from trainperf.model.words import decimal_size as size
 
 
-def _request_s(objects: Objects) -> float | None:
-    """Mean seconds of a request with its body; None: unknown."""
-    return None if objects.request_s is None else objects.request_s + (objects.body_s or 0.0)
-
-
 def _step_s(objects: Objects) -> float | None:
     """Seconds of each step's input that requests take, as many at once as were; None: unknown."""
-    request_s = _request_s(objects)
-    if objects.requests_per_step is None or request_s is None:
+    if objects.requests_per_step is None or objects.request_s is None:
         return None
+    request_s = objects.request_s + (objects.body_s or 0.0)
     return objects.requests_per_step * request_s / max(1.0, objects.concurrency or 1.0)
-
-
-def _address(objects: Objects) -> str:
-    return f"s3://{objects.bucket}/{objects.prefix}"
 
 
 SMALL = 50 * MB
 """Below this mean size, SageMaker's guide on input modes advises to pack objects into shards."""
-
-SHARD = 150 * MB
-"""The size of shards that it advises."""
 
 MATTERS = 0.10
 """The share of the input from which requests are worth a change."""
@@ -55,28 +43,26 @@ class S3RequestLatency(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find small objects whose requests are what the step waits for."""
         objects = max(evidence.objects, key=lambda objects: _step_s(objects) or 0.0, default=None)
-        if objects is None:
-            return None
-        seconds, mean = _step_s(objects), objects.mean_object_bytes
-        if seconds is None or mean is None or mean >= SMALL:
+        seconds = None if objects is None else _step_s(objects)
+        mean = None if objects is None else objects.mean_object_bytes
+        if objects is None or seconds is None or mean is None or mean >= SMALL:
             return None
         real, requests = evidence.times.real, objects.requests_per_step or 0.0
         if seconds < MATTERS * real:
             return None
-        needed = requests * mean / max(evidence.times.resident, 1e-9)
+        address, width = f"s3://{objects.bucket}/{objects.prefix}", objects.concurrency or 1.0
         return Cause(
             title=f"Objects of {size(mean)} are read from S3 one by one",
-            text=f"{_address(objects)}: {requests:.1f} requests of "
-            f"{ms(_request_s(objects) or 0.0)} for each batch, {objects.concurrency or 1.0:.1f} "
-            f"at once, {ms(min(seconds, real))} of a step of {ms(real)}.",
+            text=f"{address}: {requests:.1f} requests for each batch, {width:.1f} at once, take "
+            f"{ms(min(seconds, real))} of a step of {ms(real)}.",
             saves=Saving("the step if the requests cost nothing", seconds, of="input"),
-            advice=f"Pack the objects into shards of about {SHARD // MB} MB: the step then needs "
-            f"{size(needed)}/s, and one request at a time carries 85 to 90 MB/s. SageMaker's "
-            "FastFile mode or mountpoint-s3 reads them ahead. Or ask for many at once.",
+            advice="Pack the objects into shards of about 150 MB, which one request at a time "
+            "reads at 85 to 90 MB/s, or SageMaker's FastFile mode or mountpoint-s3 ahead of the "
+            "step. Or ask for many at once.",
             snippet="from concurrent.futures import ThreadPoolExecutor\n\n"
             "pool = ThreadPoolExecutor(16)  # one boto3 client serves all threads\n"
             "samples = list(pool.map(read_one, keys_of_the_batch))",
-            waits=StorageWait(seconds, seconds, f"{requests:.1f} requests to {_address(objects)}"),
+            waits=StorageWait(seconds, seconds, f"{requests:.1f} requests to {address}"),
         )
 
 
@@ -96,27 +82,24 @@ class S3OtherRegion(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Compare the region of the buckets with that of the instance."""
         instance = evidence.machine.instance
-        if instance is None or instance.region is None:
-            return None
+        here = None if instance is None else instance.region
         far = [
             objects
             for objects in evidence.objects
-            if objects.region and objects.region != instance.region and not objects.endpoint
+            if objects.region and here and objects.region != here and not objects.endpoint
         ]
         if not far:
             return None
         objects = max(far, key=lambda objects: objects.requests)
-        request_s, bucket = objects.request_s, objects.bucket
-        waits = "" if request_s is None else f" A request takes {ms(request_s)} on average."
+        source = f"s3://{objects.bucket}/{objects.prefix}"
         return Cause(
-            title=f"The data is in {objects.region}, the instance in {instance.region}",
-            text=f"{_address(objects)} is read from another region.{waits} Transfer between "
-            "regions is charged by the byte.",
+            title=f"The data is in {objects.region}, the instance in {here}",
+            text=f"{source} is read from another region. Transfer between regions is charged by "
+            "the byte.",
             saves=Unpriced("none: what is saved is the transfer, and a part of each request"),
-            advice=f"Copy the data once into a bucket in {instance.region}, or start the job in "
+            advice=f"Copy the data once into a bucket in {here}, or start the job in "
             f"{objects.region}.",
-            snippet="# a bucket in the instance's region, with a name of its own\n"
-            f"aws s3 mb s3://NEW-BUCKET --region {instance.region}\n"
-            f"aws s3 sync s3://{bucket}/{objects.prefix} s3://NEW-BUCKET/{objects.prefix} "
+            snippet=f"aws s3 mb s3://NEW-BUCKET --region {here}\n"
+            f"aws s3 sync {source} s3://NEW-BUCKET/{objects.prefix} "
             f"--source-region {objects.region}",
         )

@@ -8,7 +8,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import MIB, ms
-from trainperf.model import Equivalence, Evidence, Reads, StorageWait, Volume
+from trainperf.model import Equivalence, Evidence, Reads, StorageWait
 from trainperf.model.words import size
 
 FROM_STORAGE = 0.10
@@ -20,6 +20,10 @@ REMOTE = ("efs", "lustre", "network", "nfs", "s3 mount")
 SMALL_FILE = 1 * MIB
 """Mean bytes of a file below which a disk waits for each file more than for its bytes: gp3
 gives 125 MiB/s and answers in a millisecond, the time of 128 KiB; our choice."""
+
+SMALL_REMOTE_FILE = 50e6
+"""The same of files that come over the network: SageMaker's advice is to pack those into shards,
+and not to use FastFile mode."""
 
 LEAST_OPENS = 2.0
 """Opens in each step: with less, a file serves many samples already."""
@@ -39,99 +43,44 @@ REAL_PART = 0.2
 LEAST_SAMPLES = 3
 
 
-def from_storage(reads: Reads) -> bool:
-    """Whether a step's bytes came from storage, rather than from the kernel's cache.
-
-    Raises `NotMeasured` where either is not known.
-    """
+def _stored_share(reads: Reads) -> float:
+    """The share of a step's bytes that came from storage, 0 of a few; raises `NotMeasured`."""
     if reads.stored_per_step is None or not reads.bytes_per_step:
         raise NotMeasured("what a step reads from storage is not known")
-    return reads.stored_per_step >= FROM_STORAGE * reads.bytes_per_step
+    share = min(1.0, reads.stored_per_step / reads.bytes_per_step)
+    return share if share >= FROM_STORAGE else 0.0
 
 
-def file_seconds(reads: Reads) -> tuple[float, float | None]:
-    """Return the share of a step's bytes from storage, and mean seconds to open and read a file.
-
-    Of a few bytes none is worth a word. Of a volume on the network what is not known comes from
-    afar; of others that raises `NotMeasured`.
-    """
-    try:
-        stored = (reads.stored_per_step or 0.0) / (reads.bytes_per_step or 1.0)
-        share = min(1.0, stored) if from_storage(reads) else 0.0
-    except NotMeasured:
-        if reads.volume.kind not in REMOTE:
-            raise
-        share = 1.0
-    cold, warm = reads.cold_file_s, reads.warm_file_s
-    if cold is None or warm is None:
-        return share, (warm if cold is None and not share else cold)
-    return share, share * cold + (1 - share) * warm
-
-
-def epoch_bytes(reads: Reads, evidence: Evidence) -> float:
-    """Bytes that an epoch reads there: of the files seen, or of all its steps if that is more.
-
-    Raises `NotMeasured` where there are more files than were seen, and an epoch's length is
-    not known.
-    """
-    steps = evidence.loop.epoch_steps
-    if steps and reads.bytes_per_step:
-        return max(float(reads.total_bytes), steps * reads.bytes_per_step)
-    if reads.at_least:
-        raise NotMeasured("not all files were seen")
-    return float(reads.total_bytes)
-
-
-class Waiting:
-    """What a step waits for storage: `seconds` by the probe, `most` in the run.
+def _waiting(
+    reads: Reads, seconds: float, evidence: Evidence, what: str
+) -> tuple[str, Saving, StorageWait]:
+    """What a step's `seconds` of waiting for storage, by the probe, save: more text, price, wait.
 
     Where nearly all bytes came from storage, and the probe explains a real part of it, that may be
     all the waiting in which nothing was computed: a volume with a burst that had been used up is
     slower in the run than in a probe after a pause (measured: four times).
     """
-
-    def __init__(self, reads: Reads, seconds: float, evidence: Evidence) -> None:
-        self.seconds, self.most = seconds, VARYING * seconds
-        idle = _idle_s(evidence)
-        stored = reads.stored_per_step or 0.0
-        from_there = stored >= NEARLY_ALL * (reads.bytes_per_step or 0.0) > 0
-        self.longer = from_there and seconds >= REAL_PART * idle and idle > self.most
-        if self.longer:
-            self.most = idle
-
-    @property
-    def text(self) -> str:
-        """Say that the run's reads may have been slower than the probe's, after a blank."""
-        if not self.longer:
-            return ""
-        return (
-            f" In the run {ms(self.most)} of a step passed without computing: reads may have been "
+    most, text, idle = VARYING * seconds, "", 0.0
+    try:
+        use, real = evidence.phase("real"), evidence.times.real
+        if use.cpu_cores is not None and use.samples >= LEAST_SAMPLES:
+            idle = min(real - evidence.times.resident, real * (1 - use.cpu_cores))
+    except NotMeasured:
+        pass
+    stored = reads.stored_per_step or 0.0
+    from_there = stored >= NEARLY_ALL * (reads.bytes_per_step or 0.0) > 0
+    longer = from_there and seconds >= REAL_PART * idle and idle > most
+    if longer:
+        most = idle
+        text = (
+            f" In the run {ms(most)} of a step passed without computing: reads may have been "
             "slower then than in the probe, which came after a pause."
         )
-
-    def on(self, what: str) -> StorageWait:
-        """Say for the verdict how many seconds of a step go to storage, and for what."""
-        return StorageWait(self.seconds, self.most if self.longer else self.seconds, what)
+    wait = StorageWait(seconds, most if longer else seconds, what)
+    return text, Saving(f"no waiting for {what}", most, of="input"), wait
 
 
-def _idle_s(evidence: Evidence) -> float:
-    """Seconds of a step's waiting in which no process of the script computed; 0 if not known."""
-    try:
-        use = evidence.phase("real")
-    except NotMeasured:
-        return 0.0
-    if use.cpu_cores is None or use.samples < LEAST_SAMPLES:
-        return 0.0
-    real = evidence.times.real
-    return max(0.0, min(real - evidence.times.resident, real * (1 - use.cpu_cores)))
-
-
-def folder(reads: Reads) -> str:
-    """The folder of the files that were seen, to stand in a snippet."""
-    return (reads.examples[0].rpartition("/")[0] if reads.examples else "") or "/data"
-
-
-def readers(evidence: Evidence) -> int:
+def _readers(evidence: Evidence) -> int:
     """How many read at once at least: the workers of a PyTorch loader, else one."""
     try:
         return max(1, evidence.torch.loader.workers)
@@ -139,18 +88,14 @@ def readers(evidence: Evidence) -> int:
         return 1
 
 
-def rate(value: float) -> str:
-    """Say a rate: "125 MiB/s"."""
-    return f"{size(value)}/s"
+def _place(reads: Reads) -> str:
+    volume, kind = reads.volume, reads.volume.kind or reads.volume.filesystem
+    kind = kind.upper() if kind in ("ebs", "efs", "nfs") else kind
+    return f"{volume.mount or 'an unknown mount'} ({kind})"
 
 
-def place(volume: Volume) -> str:
-    """Say where files lie: "/data (EBS, nvme1n1)"."""
-    names = {"ebs": "EBS", "nvme": "local NVMe", "efs": "EFS", "nfs": "NFS", "lustre": "Lustre"}
-    kind = names.get(volume.kind, volume.kind) or volume.filesystem
-    device = volume.device if volume.kind in ("ebs", "nvme", "disk") else ""
-    inside = ", ".join(filter(None, (kind, device)))
-    return f"{volume.mount or 'an unknown mount'} ({inside})" if inside else volume.mount
+def _many_opened(reads: Reads) -> bool:
+    return (reads.opens_per_step or 0.0) >= LEAST_OPENS and reads.files >= LEAST_FILES
 
 
 GP3 = 125 * MIB
@@ -188,38 +133,35 @@ class StorageThroughput(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the volume whose cold rate is furthest below what the step needs."""
-        rates = {
-            reads: (reads.best_cold_bytes_s, reads.needed_bytes_s)
+        short = {
+            cold / needed: (reads, cold, needed)
             for reads in evidence.reads
-            if reads.best_cold_bytes_s
-            and reads.needed_bytes_s
+            if (cold := reads.best_cold_bytes_s)
+            and (needed := reads.needed_bytes_s)
             # else opening them is what costs
             and not (_many_opened(reads) and (reads.mean_bytes or math.inf) <= SMALL_FILE)
         }
-        short = {reads: cold / needed for reads, (cold, needed) in rates.items()}
-        reads = min(short, key=lambda reads: short[reads], default=None)
-        if reads is None or short[reads] >= CLEARLY or not evidence.input_bound:
+        if min(short, default=1.0) >= CLEARLY or not evidence.input_bound:
             return None
-        cold, needed = rates[reads]
-        saves: Saving | Unpriced
-        stored, slower, waits = reads.stored_per_step or 0.0, "", None
-        if from_storage(reads):
-            alone = (reads.cold_bytes_s or cold) if readers(evidence) == 1 else cold
-            waiting = Waiting(reads, stored / alone, evidence)
-            slower = waiting.text
-            waits = waiting.on(f"{size(stored)} to be read from {place(reads.volume)}")
-            basis = "what a step reads from storage, at the cold rate, takes no time"
-            saves = Saving(basis, waiting.most, of="input")
-        elif epoch_bytes(reads, evidence) > evidence.machine.memory_limit:
-            saves = Unpriced("none: while it was timed, the files were read from memory")
-        else:
+        reads, cold, needed = short[min(short)]
+        stored, steps = reads.stored_per_step or 0.0, evidence.loop.epoch_steps or 0
+        whole = max(reads.total_bytes, steps * (reads.bytes_per_step or 0.0))
+        slower, waits = "", None
+        saves: Saving | Unpriced = Unpriced("none: the files were read from memory meanwhile")
+        if _stored_share(reads):
+            alone = (reads.cold_bytes_s or cold) if _readers(evidence) == 1 else cold
+            what = f"{size(stored)} to be read from {_place(reads)}"
+            slower, saves, waits = _waiting(reads, stored / alone, evidence, what)
+        elif whole <= evidence.machine.memory_limit:
             return None
+        gp3 = reads.volume.kind == "ebs" and LIKE_GP3[0] * GP3 <= cold <= LIKE_GP3[1] * GP3
+        limit = f" A gp3 volume gives {size(GP3)}/s unless more is asked for." if gp3 else ""
         advice, snippet = _faster(reads, needed, evidence)
         return Cause(
-            title=f"The volume at {place(reads.volume)} is slower than the step reads",
-            text=f"With an input that never waits, the step would read {rate(needed)}. "
-            f"{place(reads.volume)} gave {rate(cold)} for {size(reads.probed_bytes)} of these "
-            f"files that were not in memory.{_limits(reads.volume, cold)}{slower}",
+            title=f"The volume at {_place(reads)} is slower than the step reads",
+            text=f"With an input that never waits, the step would read {size(needed)}/s. "
+            f"{_place(reads)} gave {size(cold)}/s for {size(reads.probed_bytes)} of these files "
+            f"that were not in memory.{limit}{slower}",
             saves=saves,
             advice=advice,
             snippet=snippet,
@@ -227,35 +169,22 @@ class StorageThroughput(Fix):
         )
 
 
-def _limits(volume: Volume, cold: float) -> str:
-    text = ""
-    if volume.kind == "ebs" and LIKE_GP3[0] * GP3 <= cold <= LIKE_GP3[1] * GP3:
-        text = f" That is about the {rate(GP3)} of a gp3 volume that was given no more."
-    if volume.limit_bytes_s is not None:
-        text += f" At most {rate(volume.limit_bytes_s)} ({volume.limit_basis})."
-    return text
-
-
 def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
     """What to do, as advice and snippet: a local disk, if the data is not on it, or a setting."""
+    folder = (reads.examples[0].rpartition("/")[0] if reads.examples else "") or "/data"
     volume, instance = reads.volume, evidence.machine.instance
     kind = None if instance is None else instance.type
     if kind is not None and kind.nvme_bytes and volume.kind != "nvme":
         # where Deep Learning AMIs mount the instance store
-        copy = COPY.format(folder=folder(reads), local="/opt/dlami/nvme")
+        copy = COPY.format(folder=folder, local="/opt/dlami/nvme")
         return f"Copy the data to the local NVMe disk that {kind.name} has.", copy
     if volume.kind == "ebs":
         most = min(1000, max(250, round(needed / MIB / 50 + 0.5) * 50))
         advice = "Give the gp3 volume more throughput (125 to 1,000 MiB/s) and, for small reads, "
         advice += "more IOPS (3,000 to 16,000); the instance's own EBS limit still holds."
         return advice, RAISE.format(throughput=most)
-    copy = COPY.format(folder=folder(reads), local="/local/disk")
+    copy = COPY.format(folder=folder, local="/local/disk")
     return "Move the data to a faster disk, or to one in the machine itself.", copy
-
-
-SMALL_REMOTE_FILE = 50e6
-"""Mean bytes of a file below which SageMaker's advice is to pack files into shards, and not to
-use FastFile mode: of those that come over the network."""
 
 
 PACKED = """\
@@ -287,43 +216,43 @@ class StorageSmallFiles(Fix):
         costs = {reads: cost for reads in evidence.reads if (cost := _opening(reads, evidence))}
         if not costs:
             return None
-        reads = max(costs, key=lambda reads: costs[reads][0])
-        seconds, file_s = costs[reads]
-        waiting = Waiting(reads, seconds, evidence)
+        reads = max(costs, key=lambda reads: costs[reads])
+        opens, real, workers = reads.opens_per_step, evidence.times.real, _readers(evidence)
+        what = f"{opens:.0f} small files to be opened and read on {_place(reads)}"
+        slower, saves, waits = _waiting(reads, costs[reads], evidence, what)
         many = f"more than {reads.files:,}" if reads.at_least else f"{reads.files:,}"
-        workers = readers(evidence)
-        opens, real = f"{reads.opens_per_step:.0f}", evidence.times.real
         by = f" by {workers} workers" if workers > 1 else ""
         return Cause(
-            title=f"Each step opens {opens} small files",
+            title=f"Each step opens {opens:.0f} small files",
             text=f"{many} files of {size(reads.mean_bytes or 0)} on average lie on "
-            f"{place(reads.volume)}. A step of {ms(real)} opens {opens} of them{by}: to open, read "
-            f"and close one takes {ms(file_s)}, and {ms(seconds)} in all.{waiting.text}",
-            saves=Saving(
-                "opening and reading the files of a step takes no time", waiting.most, of="input"
-            ),
+            f"{_place(reads)}. A step of {ms(real)} opens {opens:.0f} of them{by}: to open, read "
+            f"and close these takes {ms(costs[reads])}.{slower}",
+            saves=saves,
             snippet=PACKED,
-            waits=waiting.on(f"{opens} small files to be opened and read on {place(reads.volume)}"),
+            waits=waits,
         )
 
 
-def _many_opened(reads: Reads) -> bool:
-    return (reads.opens_per_step or 0.0) >= LEAST_OPENS and reads.files >= LEAST_FILES
-
-
-def _opening(reads: Reads, evidence: Evidence) -> tuple[float, float] | None:
-    """Seconds a step and a file take to open and read, by the probe; None if too little."""
+def _opening(reads: Reads, evidence: Evidence) -> float | None:
+    """Seconds of a step that files take to open and read, by the probe; None if too little."""
     opens, mean, remote = reads.opens_per_step, reads.mean_bytes, reads.volume.kind in REMOTE
-    if opens is None or not _many_opened(reads):
+    if opens is None or mean is None or not _many_opened(reads):
         return None
-    if mean is None or mean > (SMALL_REMOTE_FILE if remote else SMALL_FILE):
+    if mean > (SMALL_REMOTE_FILE if remote else SMALL_FILE):
         return None
-    share, file_s = file_seconds(reads)
-    if file_s is None or not (share or remote):  # in memory: microseconds each
+    try:
+        share = _stored_share(reads)
+    except NotMeasured:
+        if not remote:
+            raise
+        share = 1.0
+    cold, warm = reads.cold_file_s, reads.warm_file_s
+    if (cold is None and warm is None) or not (share or remote):  # in memory: microseconds each
         return None
-    workers, parallel = readers(evidence), reads.cold_parallel_bytes_s
+    file_s = share * (cold or warm or 0.0) + (1 - share) * (warm or cold or 0.0)
+    workers, parallel = _readers(evidence), reads.cold_parallel_bytes_s
     seconds = opens * file_s / workers
     if workers > 1 and parallel:
         # What four readers got together, where that is less than these would get apart.
         seconds = max(seconds, share * opens * mean / parallel)
-    return seconds, file_s
+    return seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -90,8 +90,54 @@ class NumpyBatching(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Let a thread make the batches of the loop around the step."""
-        make_batches_ahead(script, finding.where[0], finding.data.get("calls", 1))
+        """Let a thread make the batches of the loop around the step, or as many as "calls" says.
+
+        Raises `CannotRewrite` where a batch may depend on what the step before did, or then on the
+        batch before.
+        """
+        site, calls = finding.where[0], finding.data.get("calls", 1)
+        module = script.linked(site.file)
+        node, statement = _loop(script, site)
+        call, function = _generator(module, node.iter)
+        if call is not None and function is not None:
+            _check_calls(module, [*function.body, call], node.body)
+            own = stored(function.body) | arguments(function)
+            read = (_names_read(module, function.body) - own) | names_in(call)
+            _check_unchanged(read & changed_names(module, node.body))
+            if calls > 1:
+                make_apart(script, Site(site.file, function.lineno), calls)
+            else:
+                helper = put_in(script, site.file, AHEAD_OF)
+                script.wrap_call(script.site_of(site, call), f"{helper}({{}})")
+            return
+        loop = _parts(module, node, statement, script.call(site))
+        names, left = made_for_rest(node, loop.making, loop.hoisted, loop.scope)
+        if left or not (names or loop.hoisted):
+            raise CannotRewrite(f"a batch is not made in the loop, or of what was left in {left}")
+        _check(module, loop)
+        shared = changes_shared(module, [*loop.making, *map(ast.Expr, loop.hoisted)])
+        if calls > 1 and (shared or loop.leading):
+            raise CannotRewrite(
+                f"the batches are not made apart: {shared or 'the loop begins else'}"
+            )
+        results = {name: name for name in names}
+        for value in loop.hoisted:
+            name = script.free_name(site.file, *PARTS, beside=results)
+            place = script.site_of(site, value)
+            text = script.expression(place)
+            results[name] = ast.unparse(value) if "\n" in text else text
+            script.replace_call(place, name)
+        at = Site(site.file, node.lineno)
+        if calls == 1:
+            first, last = len(loop.leading), len(loop.leading) + len(loop.making)
+            ahead = f"{put_in(script, site.file, AHEAD_OF)}({{}})"
+            name = script.free_name(site.file, "batches", "make_batches")
+            script.loop_part_into_generator(at, (first, last), name, results, ahead)
+            return
+        item = script.free_name(site.file, "item", "each_item")
+        name = script.free_name(site.file, "make_batch", "make_one_batch")
+        made = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
+        script.loop_part_into_function(at, len(loop.making), (name, item), results, made)
 
 
 def _makes_batches(function: FunctionCost) -> bool:
@@ -132,51 +178,6 @@ class Loop:
     """The function around it, or the module."""
 
 
-def make_batches_ahead(script: Script, site: Site, calls: int = 1) -> None:
-    """Let a thread make the batches of the loop around the step that is called at `site`.
-
-    With more `calls`, so many threads make a batch each. Raises `CannotRewrite` where a batch
-    may depend on what the step before did, or then on the batch before.
-    """
-    module = script.linked(site.file)
-    node, statement = _loop(script, site)
-    call, function = _generator(module, node.iter)
-    if call is not None and function is not None:
-        _check_generator(module, call, function, node.body)
-        if calls > 1:
-            make_apart(script, Site(site.file, function.lineno), calls)
-        else:
-            helper = put_in(script, site.file, AHEAD_OF)
-            script.wrap_call(script.site_of(site, call), f"{helper}({{}})")
-        return
-    loop = _parts(module, node, statement, script.call(site))
-    names, left = made_for_rest(node, loop.making, loop.hoisted, loop.scope)
-    if left or not (names or loop.hoisted):
-        raise CannotRewrite(f"a batch is not made in the loop, or of what was left in {left}")
-    _check(module, loop)
-    shared = changes_shared(module, [*loop.making, *map(ast.Expr, loop.hoisted)])
-    if calls > 1 and (shared or loop.leading):
-        raise CannotRewrite(f"the batches are not made apart: {shared or 'the loop begins else'}")
-    results = {name: name for name in names}
-    for value in loop.hoisted:
-        name = script.free_name(site.file, *PARTS, beside=results)
-        place = script.site_of(site, value)
-        text = script.expression(place)
-        results[name] = ast.unparse(value) if "\n" in text else text
-        script.replace_call(place, name)
-    at = Site(site.file, node.lineno)
-    if calls == 1:
-        first, last = len(loop.leading), len(loop.leading) + len(loop.making)
-        ahead = f"{put_in(script, site.file, AHEAD_OF)}({{}})"
-        name = script.free_name(site.file, "batches", "make_batches")
-        script.loop_part_into_generator(at, (first, last), name, results, ahead)
-        return
-    item = script.free_name(site.file, "item", "each_item")
-    name = script.free_name(site.file, "make_batch", "make_one_batch")
-    made = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
-    script.loop_part_into_function(at, len(loop.making), (name, item), results, made)
-
-
 def _loop(script: Script, site: Site) -> tuple[ast.For, ast.stmt]:
     """The innermost loop around a step in its function, and which statement of it holds that."""
     for outer, inner in reversed(list(pairwise(script.around(site)))):
@@ -196,18 +197,9 @@ def _generator(module: Module, over: ast.expr) -> tuple[ast.Call, Function] | tu
     return None, None
 
 
-def _check_generator(
-    module: Module, call: ast.Call, function: Function, body: Sequence[ast.stmt]
-) -> None:
-    _check_calls(module, [*function.body, call], body)
-    own = stored(function.body) | arguments(function)
-    read = (_names_read(module, function.body) - own) | names_in(call)
-    _check_unchanged(read & changed_names(module, body))
-
-
-def _check_unchanged(changed: Iterable[str]) -> None:
-    for name in sorted(changed):
-        raise CannotRewrite(f"the loop changes {name}, of which batches are made")
+def _check_unchanged(changed: set[str]) -> None:
+    if changed:
+        raise CannotRewrite(f"the loop changes {min(changed)}, of which batches are made")
 
 
 def _parts(module: Module, node: ast.For, statement: ast.stmt, step: ast.Call) -> Loop:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from trainperf.errors import CannotRewrite
@@ -107,9 +107,24 @@ class TfGenerator(Fix):
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Turn the body of the generator's loop into a function that threads call."""
-        for site in finding.where:
-            make_items_in_parallel(script, site, finding.data)
+        """Turn the body of the generator's loop into a function that threads call.
+
+        One that only hands out rows of arrays becomes a dataset of the arrays, where "fits" of the
+        data does not say that these are too large for a copy. Raises `CannotRewrite` where an item
+        may need what another has left.
+        """
+        site, data = finding.where[0], finding.data
+        head, call = generator_at(script, site, data.get("generator")), script.call(site)
+        arrays = _rows(script.definition(head)) if data.get("fits", True) else None
+        if arrays is None or head.file != site.file or called(call) != CALLS[0]:
+            make_apart(script, head, data["calls"])
+            return
+        module = script.linked(site.file)
+        _check_arrays(module, call, arrays)
+        types = argument(call, "output_signature") or argument(call, "output_types", 1)
+        made = _converted(module, arrays, types, script.module_name(site.file, "numpy", site))
+        assert isinstance(call.func, ast.Attribute)
+        script.replace_call(site, f"{ast.unparse(call.func.value)}.from_tensor_slices({made})")
 
 
 SNIPPET = """\
@@ -237,32 +252,6 @@ def made_for_rest(
 
 
 # ------------------------------------------------------ generators of the rows of arrays
-
-
-def make_items_in_parallel(script: Script, site: Site, data: Mapping[str, Any]) -> None:
-    """Let threads make the items of the generator that the call at `site` takes.
-
-    `data` has "calls", how many at once, and may have "generator", where the run saw its head.
-    One that only hands out rows of arrays becomes a dataset of the arrays, where "fits" does
-    not say that these are too large for a copy. Raises `CannotRewrite` where an item may need
-    what another has left.
-    """
-    head = generator_at(script, site, data.get("generator"))
-    arrays = _rows(script.definition(head)) if data.get("fits", True) else None
-    if arrays is None or head.file != site.file or called(script.call(site)) != CALLS[0]:
-        make_apart(script, head, data["calls"])
-    else:
-        _slice(script, site, arrays)
-
-
-def _slice(script: Script, site: Site, arrays: ast.expr) -> None:
-    """Make a dataset of the arrays, whose rows is what the generator of a call yields."""
-    module, call = script.linked(site.file), script.call(site)
-    _check_arrays(module, call, arrays)
-    types = argument(call, "output_signature") or argument(call, "output_types", 1)
-    made = _converted(module, arrays, types, script.module_name(site.file, "numpy", site))
-    assert isinstance(call.func, ast.Attribute)
-    script.replace_call(site, f"{ast.unparse(call.func.value)}.from_tensor_slices({made})")
 
 
 def _rows(function: Function) -> ast.expr | None:

@@ -44,7 +44,7 @@ fork of a worker process."""
 class KerasPydatasetWorkers(Fix):
     """Load the batches of a `PyDataset` in several workers.
 
-    Why slow: A `PyDataset` (`Sequence` in Keras 2) makes its batches in one background thread
+    Why slow: A `PyDataset` makes its batches in one background thread
     unless told otherwise. Python runs one thread at a time, so it also takes turns with the
     training loop.
     Changes: `workers` is set to the cores there are, and `use_multiprocessing` to True: each
@@ -66,8 +66,6 @@ class KerasPydatasetWorkers(Fix):
         loop, width = evidence.loop, cores(evidence)
         alone = loop.pydataset_arguments.get("workers", "not seen") in (None, 0, 1)
         if loop.input_kind != "PyDataset" or not alone or width < 2:
-            return None
-        if evidence.framework.legacy_keras:  # its `fit` takes them, and has its own defaults
             return None
         drawn = loop.pydataset_random is True
         settings = _settings(evidence, width, drawn)
@@ -122,7 +120,7 @@ def _settings(evidence: Evidence, width: int, drawn: bool) -> dict[str, object]:
 class KerasPydatasetItems(Fix):
     """Make what is the same of an item of a `PyDataset` in every epoch once, and keep it.
 
-    Why slow: `__getitem__` of a `PyDataset` (`Sequence` in Keras 2) opens, decodes and resizes the
+    Why slow: `__getitem__` of a `PyDataset` opens, decodes and resizes the
     items of a batch again in every epoch, although only what it draws for them differs.
     Changes: Statements and calls that give the same for the same item (a path, an index) are moved
     into a function that keeps what it returned, in memory, by the item, and hands out copies. What
@@ -173,8 +171,31 @@ class KerasPydatasetItems(Fix):
         return "worker processes end with each epoch, and what they kept with them"
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Move what is the same of an item into a function whose results are kept."""
-        keep_items(script, finding.where[0], finding.data["files"])
+        """Move what is the same of an item into a function whose results are kept.
+
+        "files" of the data use the dataset. Raises `CannotRewrite` where the source does not show
+        that anything that costs stays the same from epoch to epoch.
+        """
+        site = finding.where[0]
+        function, module = script.definition(site), script.linked(site.file)
+        owner = class_of_items(module, function)
+        others = [file for file in finding.data["files"] if file != site.file]
+        search = _Search([module, *(script.source(file).module for file in others)], owner)
+        parts = list(search.in_function(function, set(parameters(function)[1:])))[:MOST_PARTS]
+        if not parts:
+            because = f": {search.why}" if search.why else ""
+            raise CannotRewrite(
+                f"nothing that costs is sure to be the same in every epoch{because}"
+            )
+        names = {name: script.module_name(site.file, name) for name in ("functools", "copy")}
+        once = script.free_name(site.file, "made_once")
+        script.insert_function(site.file, in_memory(once, **names))
+        named: dict[str, str] = {}
+        for part in parts:
+            text = "".join(map(ast.dump, part.nodes))
+            if text not in named:
+                named[text] = script.free_name(site.file, "made_item", beside=named.values())
+            _keep(script, site, part, once, named[text])
 
 
 MOST_PARTS = 4
@@ -205,31 +226,6 @@ class Part:
     function: Function
     nodes: Sequence[ast.stmt] | Sequence[ast.expr]
     given: list[str]
-
-
-def keep_items(script: Script, site: Site, files: Sequence[str]) -> None:
-    """Have the `__getitem__` whose head is at `site` make once what it makes the same of an item.
-
-    `files` use the dataset. Raises `CannotRewrite` where the source does not show that anything
-    that costs stays the same from epoch to epoch.
-    """
-    function, module = script.definition(site), script.linked(site.file)
-    owner = class_of_items(module, function)
-    others = [script.source(name).module for name in files if name != site.file]
-    search = _Search([module, *others], owner)
-    parts = list(search.in_function(function, set(parameters(function)[1:])))[:MOST_PARTS]
-    if not parts:
-        because = f": {search.why}" if search.why else ""
-        raise CannotRewrite(f"nothing that costs is sure to be the same in every epoch{because}")
-    names = {module: script.module_name(site.file, module) for module in ("functools", "copy")}
-    once = script.free_name(site.file, "made_once")
-    script.insert_function(site.file, in_memory(once, **names))
-    named: dict[str, str] = {}
-    for part in parts:
-        text = "".join(map(ast.dump, part.nodes))
-        if text not in named:
-            named[text] = script.free_name(site.file, "made_item", beside=named.values())
-        _keep(script, site, part, once, named[text])
 
 
 def _keep(script: Script, site: Site, part: Part, once: str, name: str) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from trainperf.errors import CannotRewrite
@@ -18,6 +19,7 @@ from trainperf.fixes.tf_step.weight_copies import copying
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.effects import effects
+from trainperf.source.iterations import stored
 from trainperf.source.module import Module
 from trainperf.source.statements import (
     COLLECTS,
@@ -48,7 +50,7 @@ EPOCH = '"epoch"'
 Place = tuple[Site, dict[str, Any]]
 
 POSITIONS = {"save_freq": 6, "update_freq": 5, "profile_batch": 6}
-"""Where these stand among the positional arguments, in Keras 2 and 3 alike."""
+"""Where these stand among the positional arguments."""
 
 
 class KerasCallbackPerBatch(Fix):
@@ -225,8 +227,7 @@ def work_last(script: Script, site: Site) -> None:
     `CannotRewrite` where more of its work is read than what the last batch leaves.
     """
     method = script.definition(site)
-    more = _read_earlier(script.source(site.file).module, method)
-    if more:
+    if more := _read_earlier(script.source(site.file).module, method):
         raise CannotRewrite(f"{method.name}: {more}")
     itself, batch, *_ = parameters(method)
     steps = f'{itself}.params["steps"]'
@@ -234,12 +235,27 @@ def work_last(script: Script, site: Site) -> None:
 
 
 def _guard(script: Script, site: Site, every: int) -> None:
-    """Have a method return at once but in every so many batches."""
+    """Have a method return at once but in every so many batches, behind what keeps count."""
     method = script.definition(site)
     if more := does_more(script.source(site.file).module, method):
         raise CannotRewrite(f"{method.name} does more than observe: {more}")
     guard = f"{COMMENT.format(every)}\nif {parameters(method)[1]} % {every}:\n    return"
-    script.insert_first(site, guard, after=head(method))
+    script.insert_first(site, guard, after=_counting(without_docstring(method)))
+
+
+def does_more(module: Module, method: Function) -> str:
+    """Say what a method does beside observing, behind what keeps count; '' if nothing is seen."""
+    if method.decorator_list or len(parameters(method)) < 2:
+        return "it is no plain method, or does not name the batch"
+    body = without_docstring(method)
+    rest = body[_counting(body) :]
+    if not rest:
+        return "it only keeps count"
+    for node in walk(body):
+        text = isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant | ast.JoinedStr)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not text:
+            return f"it chooses its batches itself: {ast.unparse(node)}"
+    return _changes(module, rest)
 
 
 # ------------------------------------------------------------------- what a method does
@@ -293,48 +309,6 @@ def _read_earlier(module: Module, method: Function) -> str:
     return ""
 
 
-def head(function: Function) -> int:
-    """Return how many first statements keep count: they are to run in every batch.
-
-    Counters and lists of numbers (`self.seen += 1`, `self.losses.append(logs["loss"])`)
-    at the top of the method, with what they need; the docstring is not counted.
-    """
-    count = 0
-    for index, statement in enumerate(without_docstring(function)):
-        if not _is_plain(statement):
-            break
-        if any(not isinstance(target, ast.Name) for target in assigned(statement)) or isinstance(
-            statement, ast.Expr
-        ):
-            count = index + 1
-    return count
-
-
-def does_more(module: Module, function: Function) -> str:
-    """Say what a method does beside observing; '' if nothing is to be seen.
-
-    What `head` leaves alone does not count.
-    """
-    if function.decorator_list or len(parameters(function)) < 2:
-        return "it is no plain method, or does not name the batch"
-    body = without_docstring(function)
-    rest = body[head(function) :]
-    if not rest:
-        return "it only keeps count"
-    return _chooses(body, parameters(function)[1]) or _changes(module, rest)
-
-
-def _chooses(statements: Sequence[ast.stmt], batch: str) -> str:
-    """Whether the method picks its batches itself."""
-    for node in walk(statements):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            if not isinstance(node.left, ast.Constant | ast.JoinedStr):
-                return f"it chooses its batches itself: {ast.unparse(node)}"
-        elif isinstance(node, ast.Name) and node.id == batch and isinstance(node.ctx, ast.Store):
-            return f"it changes {batch}"
-    return ""
-
-
 def _changes(module: Module, statements: Sequence[ast.stmt], kept: Collection[str] = ()) -> str:
     """Say what some statements change beside the attributes `kept`; '' if nothing."""
     for effect in effects(module, statements):
@@ -343,10 +317,8 @@ def _changes(module: Module, statements: Sequence[ast.stmt], kept: Collection[st
             if not any(re.match(rf"{re.escape(its)}(\.|\[|$)", name) for its in kept):
                 place = f", in {effect.within}()" if effect.within else ""
                 return f"it changes {name}{place} in every batch"
-        elif effect.kind == "ends":
-            return "it may end the training"
-        elif effect.kind == "steers":
-            return f"it calls {effect.text}"
+        elif effect.kind in ("ends", "steers"):
+            return f"it has {effect.text}"
         elif effect.kind in ("unknown", "asks", "draws"):
             given = {dotted(value) for value in effect.given}
             if MODELS & given and not SHOWS.search(effect.source.rpartition(".")[2]):
@@ -354,16 +326,22 @@ def _changes(module: Module, statements: Sequence[ast.stmt], kept: Collection[st
     return ""
 
 
-def _is_plain(statement: ast.stmt) -> bool:
-    """Whether a statement is one of those that keep count, or names something for them."""
+def _counting(body: Sequence[ast.stmt]) -> int:
+    """How many statements that keep count a body begins with, with the names they need."""
+    counting = list(takewhile(_keeps_count, body))
+    while counting and stored(counting[-1:]):
+        counting.pop()
+    return len(counting)
+
+
+def _keeps_count(statement: ast.stmt) -> bool:
+    """Whether a statement only counts, collects (`self.seen += 1`), or names something for that."""
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-    if isinstance(statement, ast.Expr):
-        call = statement.value
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        adds = calls.pop(0)
+        if called(adds) not in COLLECTS or root(adds.func) != "self":
             return False
-        if call.func.attr not in COLLECTS or root(call.func) != "self":
-            return False
-        calls.remove(call)
+    elif not isinstance(statement, ast.Assign | ast.AugAssign):
+        return False
     deep = any(ast.unparse(target).count(".") > 1 for target in assigned(statement))
-    kept = isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr)
-    return kept and not deep and all((called(call) or root(call.func)) in PLAIN for call in calls)
+    return not deep and all(called(call) in PLAIN for call in calls)

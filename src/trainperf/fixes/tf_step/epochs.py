@@ -49,7 +49,7 @@ ADVICE = {
 """What to do about each part of a pause."""
 
 STEPS_PER_EPOCH = 11
-"""Its place among the positional arguments of `fit`, in Keras 2 and 3."""
+"""Its place among the positional arguments of `fit`."""
 
 
 class KerasEpochEnd(Fix):
@@ -217,7 +217,7 @@ class KerasFrozenBase(Fix):
             return None
         few = loop.epochs is not None and loop.epochs < FEWEST_EPOCHS
         arrays = loop.input_kind in ARRAYS
-        if few or loop.strategy or evidence.framework.legacy_keras:
+        if few or loop.strategy:
             return None
         if not arrays and not _repeats(evidence):
             return None
@@ -263,7 +263,7 @@ class KerasFrozenBase(Fix):
         frozen = script.free_name(fit.file, "frozen", "frozen_part")
         head = script.free_name(fit.file, "head", "trained_part")
         made = script.free_name(fit.file, "frozen_features")
-        keras = keras_name(script, fit.file, "keras")
+        keras = keras_name(script, fit.file)
         _validation(script, fit, call, frozen, made)
         if finding.data["arrays"]:
             script.wrap_argument(fit, 0, f"{frozen}.predict({{}})")

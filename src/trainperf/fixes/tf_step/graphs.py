@@ -14,15 +14,7 @@ from trainperf.fixes.tf_step._inline_step import acts_once, compile_inline
 from trainperf.fixes.tf_step.settings import as_compiled, unpriced_step
 from trainperf.model import Equivalence, Evidence, Finding, Retracing, is_taken
 from trainperf.rewrite import Script
-from trainperf.source.statements import (
-    Function,
-    dotted,
-    last_name,
-    made_here,
-    names_in,
-    parameters,
-    walk,
-)
+from trainperf.source.statements import Function, dotted, last_name, names_in, walk
 
 
 class TfFunction(Fix):
@@ -240,18 +232,14 @@ class TfRetracing(Fix):
             script.set_decorator_keyword(head, f"{tensorflow}.function", "reduce_retracing", "True")
         bounds = dict[ast.Call, None]()
         for number in numbers:
-            reckoned = _reckoned(function, number["parameter"])
-            site, dtype = finding.where[number["site"]], number["dtype"]
-            if dtype == "int32" and any(map(_as_floats, reckoned)):
-                dtype = "float32"
-            for node in reckoned if dtype == "int32" else ():
-                grows = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Pow)
-                if grows and _is_number(node, *_followed(function, number["parameter"])):
-                    raise CannotRewrite(f"{ast.unparse(node)} may not fit into an int32")  # late
+            reckoned, of_number = _uses(function, number["parameter"])
+            site = finding.where[number["site"]]
+            # whole numbers go together with no float, and may outgrow an int32
+            dtype = "float32" if reckoned or of_number else number["dtype"]
             name = script.module_name(site.file, "tensorflow", site)
             template = f"{name}.constant({{}}, {name}.{dtype})"
             script.wrap_argument(site, number["argument"], template)
-            bounds |= dict.fromkeys(node for node in reckoned if isinstance(node, ast.Call))
+            bounds |= dict.fromkeys(of_number)
         for call in bounds:
             bound = BOUNDS[dotted(call.func)]
             script.replace_node(head.file, call.func, f"{tensorflow}.{bound}")
@@ -319,57 +307,23 @@ BOUNDS = {"min": "minimum", "max": "maximum"}
 """Built-in functions of two numbers, and TensorFlow's of the same."""
 
 
-def _as_floats(node: ast.BinOp | ast.Call) -> bool:
-    """Whether a whole number is divided, or reckoned with a literal of type float.
-
-    A tensor of whole numbers does not go together with floats; Python's numbers do.
-    """
-    sides = [node.left, node.right] if isinstance(node, ast.BinOp) else node.args
-    divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-    floats = (isinstance(side, ast.Constant) and isinstance(side.value, float) for side in sides)
-    return divided or any(floats)
-
-
-def _reckoned(function: Function, parameter: str) -> list[ast.BinOp | ast.Call]:
-    """Where something is reckoned with a parameter, or with what is worked out from it alone."""
-    followed, others = _followed(function, parameter)
-    found = list[ast.BinOp | ast.Call]()
-    for node in walk(function.body):
-        if isinstance(node, ast.BinOp):
-            sides = [node.left, node.right]
-        elif isinstance(node, ast.Call) and _bounds(node):
-            sides = node.args
-        else:
-            continue
-        if any(_is_number(side, followed, others) for side in sides):
-            found.append(node)
-    return found
+def _uses(function: Function, parameter: str) -> tuple[bool, list[ast.Call]]:
+    """Whether a number, or what is worked out from it, is reckoned with; and what bounds it."""
+    numbers, nodes = {parameter}, list(walk(function.body))
+    for node in nodes:
+        if isinstance(node, ast.Assign) and _is_of(node.value, numbers):
+            numbers |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    sums = (node for node in nodes if isinstance(node, ast.BinOp))
+    reckoned = any(_is_of(side, numbers) for node in sums for side in (node.left, node.right))
+    calls = (node for node in nodes if isinstance(node, ast.Call) and _bounds(node))
+    return reckoned, [call for call in calls if any(_is_of(given, numbers) for given in call.args)]
 
 
-def _followed(function: Function, parameter: str) -> tuple[set[str], set[str]]:
-    """The parameter with numbers that are worked out from it alone, and what need be no number."""
-    followed = {parameter}
-    others = (made_here(function.body) | set(parameters(function))) - {"self"}
-    while True:
-        found = {
-            target.id
-            for node in walk(function.body)
-            if isinstance(node, ast.Assign) and _is_number(node.value, followed, others)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        } - followed
-        if not found:
-            return followed, others
-        followed |= found
-
-
-def _is_number(value: ast.AST, followed: set[str], others: set[str]) -> bool:
-    found = names_in(value)
+def _is_of(value: ast.AST, numbers: set[str]) -> bool:
     calls = any(isinstance(node, ast.Call) and not _bounds(node) for node in ast.walk(value))
-    return bool(found & followed) and not found & (others - followed) and not calls
+    return bool(names_in(value) & numbers) and not calls
 
 
 def _bounds(call: ast.Call) -> bool:
     """Whether a call is `min(a, b)` or `max(a, b)`."""
-    plain = not call.keywords and not any(isinstance(given, ast.Starred) for given in call.args)
-    return plain and len(call.args) == 2 and dotted(call.func) in BOUNDS
+    return len(call.args) == 2 and not call.keywords and dotted(call.func) in BOUNDS

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,17 +50,14 @@ class KerasPredictInLoop(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find many short calls of `predict` where each turn spends its time in them."""
-        calls = ModelCalls.of(evidence, "predict")
-        return (
-            None
-            if calls is None
-            else calls.cause(
-                f"`model.predict` in a Python loop takes {calls.share} of the time",
-                f"`model.predict` is called {calls.said()}. Each builds a dataset of its own and "
-                "begins a loop over it.",
-                "preds = model.predict_on_batch(x)  # instead of model.predict(x, verbose=0)",
-                editable=any(map(_is_batch, calls.rows)),
-            )
+        return _cause(
+            evidence,
+            "predict",
+            title="`model.predict` in a Python loop takes {share} of the time",
+            text="`model.predict` is called {said}. Each builds a dataset of its own and "
+            "begins a loop over it.",
+            snippet="preds = model.predict_on_batch(x)  # instead of model.predict(x, verbose=0)",
+            editable=_is_batch,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -112,17 +108,15 @@ class KerasEagerCall(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find many short calls of models where each turn spends its time in them."""
-        calls = ModelCalls.of(evidence, CALLED_EAGERLY)
-        return (
-            None
-            if calls is None
-            else calls.cause(
-                f"A model called eagerly in a Python loop takes {calls.share} of the time",
-                f"Models are called eagerly, outside of gradient tapes, {calls.said()}. Each runs "
-                "its layers one by one from Python.",
-                "q = model.predict_on_batch(x)  # an array, instead of model(x, training=False)",
-                editable=any(rows is not None for rows in calls.rows),
-            )
+        return _cause(
+            evidence,
+            CALLED_EAGERLY,
+            title="A model called eagerly in a Python loop takes {share} of the time",
+            text="Models are called eagerly, outside of gradient tapes, {said}. Each runs "
+            "its layers one by one from Python.",
+            snippet="q = model.predict_on_batch(x)  # an array, "
+            "instead of model(x, training=False)",
+            editable=lambda rows: rows is not None,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -179,127 +173,96 @@ FEWEST_TURNS = 24
 """A leg of a trial ends with the training: it needs so many turns for its slices."""
 
 
-@dataclass(frozen=True)
-class ModelCalls:
-    """The calls of one name in a turn, with the upper bound of what leaving them out gives.
+def _cause(
+    evidence: Evidence,
+    name: str,
+    *,
+    title: str,
+    text: str,
+    snippet: str,
+    editable: Callable[[int | None], bool],
+) -> Cause | None:
+    """The cause that calls of this name are, in a loop over small inputs.
 
-    `bound` is None where next to nothing is left of a turn without them.
+    None where they take nothing that would be felt. `editable` says of the most samples that were
+    given at a place whether there may be an edit.
     """
+    turn = evidence.outside
+    found = [spent for spent in turn.spent if spent.name == name and _in_loop(spent, turn)]
+    saved = (_saved_s(spent, spent.instead.ratio if spent.instead else None) for spent in found)
+    left = turn.seconds - sum(saved)
+    bound = turn.seconds / left if left > NOTHING * turn.seconds else None
+    if not found or (bound is not None and bound <= 1 + SMALLEST_GAIN):
+        return None
+    placed = {spent.where: spent for spent in found if spent.where is not None}
+    rows = [
+        None if spent.instead is not None and not _same(spent.instead) else spent.rows
+        for spent in placed.values()
+    ]
+    basis = "all that these calls take"
+    if any(spent.instead for spent in found):
+        basis = "what `predict_on_batch` leaves of these calls, timed in place"
+    share = percent(sum(spent.seconds for spent in found) / turn.seconds)
+    return Cause(
+        title=title.format(share=share),
+        text=f"{text.format(said=_said(found, turn))}{_timed(found)}",
+        saves=Unpriced("next to nothing is left of it without these calls")
+        if bound is None
+        else Saving(basis, ratio=bound, of="all"),
+        where=tuple(placed),
+        advice="Call `predict_on_batch` on what is one batch. Where inputs do not depend on "
+        "one another, give it several at a time.",
+        snippet=snippet,
+        rewritable=None if any(map(editable, rows)) else False,
+        data={"rows": rows, **_in_place(turn, list(placed.values()))},
+        slices=outside_steps(evidence),
+    )
 
-    evidence: Evidence
-    found: tuple[Spent, ...]
-    bound: float | None
 
-    @classmethod
-    def of(cls, evidence: Evidence, name: str) -> ModelCalls | None:
-        """Those of a loop over small inputs; None where they take nothing that would be felt."""
-        turn = evidence.outside
-        found = tuple(spent for spent in turn.spent if spent.name == name and _in_loop(spent, turn))
-        saved = (_saved_s(spent, spent.instead.ratio if spent.instead else None) for spent in found)
-        left = turn.seconds - sum(saved)
-        bound = turn.seconds / left if left > NOTHING * turn.seconds else None
-        if not found or (bound is not None and bound <= 1 + SMALLEST_GAIN):
-            return None
-        return cls(evidence, found, bound)
+def _said(found: Sequence[Spent], turn: Outside) -> str:
+    """How often, where and how long: "10 times in each step (train.py:66), 2 ms a call: …"."""
+    seconds = sum(spent.seconds for spent in found)
+    calls = sum(spent.calls or 0.0 for spent in found)
+    places = ", ".join(dict.fromkeys(at(spent.where) for spent in found if spent.where))
+    if turn.turn == "step":
+        often = f"{calls:.3g} times in each step"
+    else:
+        after = "calls of `fit`" if turn.turn == "fit" else "epochs"
+        often = f"{'' if turn.whole else 'at least '}{calls:.0f} times between two {after}"
+    return (
+        f"{often}{f' ({places})' if places else ''}, {ms(seconds / calls)} a call: {ms(seconds)} "
+        f"beside the {ms(turn.training_s)} that the training itself takes"
+    )
 
-    @property
-    def seconds(self) -> float:
-        """Seconds that they take in one turn."""
-        return sum(spent.seconds for spent in self.found)
 
-    @property
-    def calls(self) -> float:
-        """How many there are in one turn."""
-        return sum(spent.calls or 0.0 for spent in self.found)
+def _timed(found: Sequence[Spent]) -> str:
+    """What was measured in place, in sentences that begin with a space; "" if nothing was."""
+    known = [(spent.where, spent.instead) for spent in found if spent.instead is not None]
+    return "".join(
+        f" On the same inputs `predict_on_batch` took {ms(instead.instead_s)}"
+        f"{f' at {at(where)}' if len(known) > 1 else ''} ({instead.pairs} pairs) and "
+        f"{_gave(instead)}."
+        for where, instead in known
+    )
 
-    @property
-    def share(self) -> str:
-        """Their share of a turn, in words."""
-        return percent(self.seconds / self.evidence.outside.seconds)
 
-    @property
-    def placed(self) -> dict[Site, Spent]:
-        """Those whose places are known."""
-        return {spent.where: spent for spent in self.found if spent.where is not None}
+def _in_place(turn: Outside, placed: Sequence[Spent]) -> dict[str, Any]:
+    """What the edit gives a turn that was seen whole, by what was timed in place.
 
-    @property
-    def rows(self) -> list[int | None]:
-        """The most samples that was given at each place; None where it is not to be edited."""
-        return [
-            None if spent.instead is not None and not _same(spent.instead) else spent.rows
-            for spent in self.placed.values()
-        ]
-
-    def cause(self, title: str, text: str, snippet: str, editable: bool) -> Cause:
-        """Return what is to be told of them, with the figures, and how a repair is tried."""
-        basis = "all that these calls take"
-        if any(spent.instead for spent in self.found):
-            basis = "what `predict_on_batch` leaves of these calls, timed in place"
-        return Cause(
-            title=title,
-            text=f"{text}{self._timed()}",
-            saves=Unpriced("next to nothing is left of it without these calls")
-            if self.bound is None
-            else Saving(basis, ratio=self.bound, of="all"),
-            where=tuple(self.placed),
-            advice="Call `predict_on_batch` on what is one batch. Where inputs do not depend on "
-            "one another, give it several at a time.",
-            snippet=snippet,
-            rewritable=None if editable else False,
-            data={
-                "calls": self.calls,
-                "seconds": self.seconds,
-                "turn_s": self.evidence.outside.seconds,
-                "rows": self.rows,
-                **self._in_place(),
-            },
-            slices=outside_steps(self.evidence),
-        )
-
-    def said(self) -> str:
-        """How often, where and how long: "10 times in each step (train.py:66), 2 ms a call: …"."""
-        turn = self.evidence.outside
-        place = f" ({', '.join(map(at, self.placed))})" if self.placed else ""
-        if turn.turn == "step":
-            often = f"{self.calls:.3g} times in each step"
-        else:
-            after = "calls of `fit`" if turn.turn == "fit" else "epochs"
-            least = "" if turn.whole else "at least "
-            often = f"{least}{self.calls:.0f} times between two {after}"
-        return (
-            f"{often}{place}, {ms(self.seconds / self.calls)} a call: {ms(self.seconds)} beside "
-            f"the {ms(turn.training_s)} that the training itself takes"
-        )
-
-    def _timed(self) -> str:
-        """What was measured in place, in sentences that begin with a space; "" if nothing was."""
-        known = [(spent.where, spent.instead) for spent in self.found if spent.instead is not None]
-        return "".join(
-            f" On the same inputs `predict_on_batch` took {ms(instead.instead_s)}"
-            f"{f' at {at(where)}' if len(known) > 1 else ''} ({instead.pairs} pairs) and "
-            f"{_gave(instead)}."
-            for where, instead in known
-        )
-
-    def _in_place(self) -> dict[str, Any]:
-        """What the edit gives a turn that was seen whole, by what was timed in place.
-
-        `ratios` are of each place: how many times as quick, at least, at most.
-        """
-        turn, placed = self.evidence.outside, self.placed.values()
-        known = [s.instead if s.instead is not None and _same(s.instead) else None for s in placed]
-        ratios = [None if made is None else (made.ratio, made.low, made.high) for made in known]
-        if not turn.whole or not any(ratios):
-            return {}
-        pairs = list(zip(placed, ratios, strict=True))
-        speedup, low, high = (
-            turn.seconds
-            / (turn.seconds - sum(_saved_s(s, ratio[i]) for s, ratio in pairs if ratio))
-            for i in range(3)
-        )
-        fewest = min(made.pairs for made in known if made)
-        measured = {"speedup": speedup, "low": low, "high": high, "pairs": fewest}
-        return {"in_place": {**measured, "ratios": ratios, "turn": turn.turn}}
+    `ratios` are of each place: how many times as quick, at least, at most.
+    """
+    known = [s.instead if s.instead is not None and _same(s.instead) else None for s in placed]
+    ratios = [None if made is None else (made.ratio, made.low, made.high) for made in known]
+    if not turn.whole or not any(ratios):
+        return {}
+    pairs = list(zip(placed, ratios, strict=True))
+    speedup, low, high = (
+        turn.seconds / (turn.seconds - sum(_saved_s(s, ratio[i]) for s, ratio in pairs if ratio))
+        for i in range(3)
+    )
+    fewest = min(made.pairs for made in known if made)
+    measured = {"speedup": speedup, "low": low, "high": high, "pairs": fewest}
+    return {"in_place": {**measured, "ratios": ratios, "turn": turn.turn}}
 
 
 def _is_batch(rows: int | None) -> bool:

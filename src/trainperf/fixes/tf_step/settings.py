@@ -128,10 +128,7 @@ class KerasRunEagerly(Fix):
     edit = SetArgument("run_eagerly", "False", COMPILE)
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find a model that runs eagerly for that word alone.
-
-        Keras 2 says it as well where all functions run eagerly, which `tf_function` tells.
-        """
+        """Find a model that runs eagerly for that word alone."""
         on = evidence.model.run_eagerly and not evidence.facts.get("functions_run_eagerly")
         if not on or evidence.framework.name == "torch":
             return None

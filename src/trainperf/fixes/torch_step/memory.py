@@ -11,7 +11,6 @@ from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import GIB, at, ms, percent
-from trainperf.fixes.rows import SetVariable
 from trainperf.fixes.torch_step import _source as source
 from trainperf.fixes.torch_step._step import part_said, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Outside, Site
@@ -19,14 +18,6 @@ from trainperf.rewrite import Script
 from trainperf.source.bodies import reached
 from trainperf.source.module import Module
 from trainperf.source.statements import called, walk
-
-APART = 2.0
-"""Reserved over allocated bytes from which memory counts as fragmented (TraceML's rule)."""
-
-LEAST_RESERVED = 0.25
-"""Share of a GPU's memory that must be reserved: below, nothing is short of anything."""
-
-SETTING = "expandable_segments:True"
 
 ROOM = 0.60
 """Share of the GPU's memory below which a peak leaves room for activations."""
@@ -45,50 +36,6 @@ LEAST_SHARE = 0.10
 
 OF_A_BATCH = 4
 """Copies per step that a batch may well need: more of them are of something else."""
-
-
-class TorchAllocConf(Fix):
-    """Let the CUDA allocator grow its segments: `expandable_segments:True`.
-
-    Why slow: PyTorch keeps freed memory in blocks of the sizes that were asked for. Where sizes
-    change from step to step none fits: it waits for the GPU, gives all back and asks the driver
-    for new ones.
-    Changes: `PYTORCH_CUDA_ALLOC_CONF` has `expandable_segments:True`: segments grow in place, so
-    free memory stays in one piece. The numbers are the same.
-    When not:
-    - Where tensors are shared between processes on the GPU, and on Windows, which cannot do it.
-    - The variable must be set before CUDA starts; a script that sets it itself wins.
-    """
-
-    category = "memory"
-    equivalence = Equivalence.ENVIRONMENT
-    edit = SetVariable({"PYTORCH_CUDA_ALLOC_CONF": "{conf}"})
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find an allocator that had to start over, or holds twice what is used."""
-        memory, given = evidence.torch.memory, str(evidence.torch.flag("alloc_conf"))
-        allocated, reserved = memory.get("allocated_peak"), memory.get("reserved_peak")
-        retries, total = memory.get("retries"), memory.get("total")
-        if evidence.device.kind != "GPU" or not allocated or not reserved or not total:
-            return None
-        apart = reserved >= APART * allocated and reserved >= LEAST_RESERVED * total
-        needless = "expandable_segments" in given or not (retries or apart)
-        if needless:
-            return None
-        text = (
-            f"PyTorch holds {reserved / GIB:.1f} GiB of the GPU's memory at its peak "
-            f"({percent(reserved / total)}), and tensors took {allocated / GIB:.1f} GiB."
-        )
-        if retries:
-            text += f" No free block fitted, and all went back (retries: {retries:,})."
-        conf = f"{given},{SETTING}" if given else SETTING
-        return Cause(
-            title="The GPU's memory is in pieces",
-            text=text,
-            saves=Unpriced("not measured", of="step"),
-            snippet=f"export PYTORCH_CUDA_ALLOC_CONF={conf}",
-            data={"conf": conf},
-        )
 
 
 class TorchCheckpointing(Fix):

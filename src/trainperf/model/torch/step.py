@@ -214,8 +214,7 @@ class Trace:
     but read and write memory. `kernels` is how many kernels ran on a GPU; on a CPU, how many
     operators called no other. Only on a GPU: `gap_s`, how long nothing ran between the first
     kernel of a pass and its last, `unqueued_s`, how long of that the host had queued nothing, at
-    least, and `tensor_core_s`, the time of kernels whose names say that they compute on tensor
-    cores, which is not all that do; None where not known.
+    least; None where not known.
     `device_s` is how long each GPU that was used ran something, `together_s` how long several
     did at once.
     """
@@ -225,7 +224,6 @@ class Trace:
     others_s: float
     kernels: float
     gap_s: float | None = None
-    tensor_core_s: float | None = None
     seconds: float | None = None
     fusable_s: float | None = None
     device_s: tuple[float, ...] = ()
@@ -249,7 +247,7 @@ class Torch:
 
     `flags` holds what is set for the whole process, by name: `matmul_precision`,
     `cudnn_benchmark`, `deterministic`, `anomaly`, `profiler`, `launch_blocking`,
-    `threads`, `omp_num_threads`, `alloc_conf`, `bf16_cpu` (the CPU
+    `threads`, `omp_num_threads`, `bf16_cpu` (the CPU
     multiplies bfloat16 itself), `cpp_compiler` (there is one), `float64_batch`, `denormal` (the
     shares in weights, gradients and optimizers' state). `memory` is
     what CUDA's allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and

@@ -10,9 +10,8 @@ from typing import Literal
 class InstanceType:
     """An instance type of AWS ("g5.xlarge"); None where a value is not known.
 
-    `memory` and `gpu_memory` (of each GPU) are bytes. `network_bytes_s` is what lasts,
-    `ebs_bytes_s` the baseline for all volumes together. `nvme_bytes` is the local instance store,
-    0 if it has none.
+    `memory` and `gpu_memory` (of each GPU) are bytes. `ebs_bytes_s` is the baseline for all
+    volumes together, `nvme_bytes` the local instance store, 0 if it has none.
     """
 
     name: str
@@ -21,7 +20,6 @@ class InstanceType:
     gpus: int = 0
     gpu: str = ""
     gpu_memory: int | None = None
-    network_bytes_s: float | None = None
     ebs_bytes_s: float | None = None
     nvme_bytes: int = 0
 

@@ -43,8 +43,8 @@ class Reads:
     over the resident time.
 
     `at_least` says that there are more files than `files`. `opens_per_step` and
-    `bytes_per_step` are for one batch of a process, `bytes_basis` says how the bytes are
-    known; `stored_per_step` are those of them that came from storage, not from the
+    `bytes_per_step` are for one batch of a process,
+    `stored_per_step` are those of them that came from storage, not from the
     kernel's cache. `cold_file_s` and `warm_file_s` are the mean time to open, read and
     close one piece of the sample, a whole file or 4 MiB of a larger one, from storage and from the
     cache; `cold_parallel_bytes_s` is the cold rate with four readers at once.
@@ -65,7 +65,6 @@ class Reads:
     at_least: bool = False
     opens_per_step: float | None = None
     bytes_per_step: float | None = None
-    bytes_basis: str = ""
     stored_per_step: float | None = None
     cold_file_s: float | None = None
     warm_file_s: float | None = None

@@ -17,8 +17,8 @@ PER_REPLICA = "Attempt to convert a value (PerReplica"
 
 KERAS_FIT = (
     "The `fit` of Keras 3 does not work under MultiWorkerMirroredStrategy (keras#20585). Two ways "
-    "out: a loop of your own with `strategy.experimental_distribute_dataset` and "
-    "`strategy.run`, or Keras 2: install tf_keras and set TF_USE_LEGACY_KERAS=1"
+    "out: a loop of your own with `strategy.experimental_distribute_dataset` and `strategy.run`, "
+    "or Keras 2, which trainperf does not observe: install tf_keras and set TF_USE_LEGACY_KERAS=1"
 )
 
 NO_S3 = "File system scheme 's3' not implemented"

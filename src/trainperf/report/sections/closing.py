@@ -99,10 +99,9 @@ def _next(diagnosis: Diagnosis, more: list[tuple[str, str]], page: Page) -> None
 
 def cost(diagnosis: Diagnosis, page: Page) -> None:
     """Print what trainperf itself took."""
-    overhead = diagnosis.overhead
     text = f"Diagnosed in {units.seconds(diagnosis.seconds)}"
-    if overhead is not None and overhead.share is not None:
-        text += f"; the hooks took {units.share(overhead.share)} of each step"
+    if diagnosis.overhead is not None and diagnosis.overhead.share is not None:
+        text += f"; the hooks took {units.share(diagnosis.overhead.share)} of each step"
     page.gap()
     page.prose(say(f"{text}.", QUIET))
 

@@ -167,7 +167,7 @@ def framework_line(framework: Framework) -> str:
     if framework.on_other_backend:
         return f"Keras {framework.keras} on {text}"
     if framework.keras:
-        text += f", {'tf_keras' if framework.legacy_keras else 'Keras'} {framework.keras}"
+        text += f", Keras {framework.keras}"
     return text
 
 

@@ -20,7 +20,7 @@ from trainperf.model.encoding import keys
 
 TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
-_POSITIVE = ("bound", "speedup", "low", "high", "interaction", "cores")
+_POSITIVE = ("bound", "speedup", "low", "high", "cores")
 _SHARES = ("utilization",)
 _NOT_NEGATIVE = (
     *("seconds", "seconds_per_step", "share", "steps", "line", "pairs", "legs", "floor"),

@@ -34,6 +34,7 @@ class InputDriver(Driver):
         self._of_epoch = self._of_source = 0  # batches of the epoch, and of the iterator
         self._pass: float | None = None  # batches of one pass over what the input repeats
         self._passes_of: Any = None
+        self._source: Any = None  # the iterator that batches come from
         self._take_from(iterator)
         self.extras.insert(0, ("stages", self._time_stages))
 
@@ -47,6 +48,8 @@ class InputDriver(Driver):
 
     def _take_from(self, iterator: Any) -> None:
         """Batches come from this iterator from now on, over the same dataset or another."""
+        if iterator is self._source:  # Keras keeps that of a dataset that is repeated
+            return
         self._source = iterator
         self._of_source = 0
         if self._dataset is self._passes_of:
@@ -85,8 +88,7 @@ class InputDriver(Driver):
             source = self._open_again()
         if source is None:
             return False
-        if source is not self._source:  # Keras keeps that of a dataset that is repeated
-            self._take_from(source)
+        self._take_from(source)
         self.epoch_reopened()
         return True
 
@@ -189,11 +191,10 @@ class IteratorDriver(InputDriver):
             self.epoch_ended(self.clock(), complete=False)  # the last was left before its end
         self._of_this = 0
         began = self.clock()
-        self._iterator = self._source = iterator  # the last reference to the one before
+        self._iterator, self._dataset = iterator, dataset
+        self._take_from(iterator)  # the last reference to the one before goes
         if self.loops.closes_late:
             self.lay_aside_of_gap(self.clock() - began)
-        self._dataset = dataset
-        self._take_from(iterator)
         return True
 
     def held(self, dataset: Any) -> Any:

@@ -22,30 +22,6 @@ LIBRARY = "another's::"
 LONGEST_NAME = 120
 """Characters of a kernel's name that are kept: templates run to thousands."""
 
-TENSOR_CORES = re.compile(
-    # cuBLAS, cuDNN and CUTLASS name the shape of the matrix instruction ("s16816gemm",
-    # "h884cudnn", "s1688tf32gemm"), as NVIDIA's PyProf reads them (pyprof/prof/tc.py), ...
-    r"(?:^|_)[hsidcz](?:884|8816|1688|8832|16816|16832|16864|161616)"
-    r"(?:f16|bf16|tf32)?(?:gemm|cudnn|fprop|dgrad|wgrad)"
-    # ... or the class of the operation (CUTLASS: OpClassTensorOp against "simt"), ...
-    r"|tensorop"
-    # ... or the instruction itself. PyProf takes every "xmma_gemm", but that is the name
-    # of plain float32 kernels as well: only those that also say how they multiply count.
-    r"|tensor\d+x\d+x\d+|(?:^|[^a-z])(?:[hid]mma|w?gmma|wmma)(?:[^a-z]|$)|xmma.*warpgroupsize"
-    # Kernels of cuBLASLt for Hopper and later, which are built on warp-group matrix
-    # instructions alone; FlashAttention's, which are for float16 and bfloat16 alone;
-    # PyTorch's memory-efficient attention in these types.
-    r"|^nvjet_"
-    r"|flash_fwd(?:_splitkv)?_kernel|flash_bwd_dq_dk_dv_loop"
-    r"|fmha_cutlass[fb]_b?f16_\w*sm(?:75|[89]\d)",
-    re.IGNORECASE,
-)
-"""Names of kernels that compute on tensor cores.
-
-Kernels of other makers (Triton) do not say what they compute on, and are not counted: what
-is found is a lower bound.
-"""
-
 LEFT = re.compile(
     r"mm\b|mm_|addmm|mmbackward|conv|matmul|linear|attention|rnn|lstm|gru|embedding|index|gather"
     r"|scatter|sort|topk|fft|cholesky|solve"
@@ -101,7 +77,6 @@ class OperatorTimes:
             spans[event.device_index()].append((_start(event), _end(event)))
         busy = [_covered(spans[index]) for index in sorted(spans)]  # whatever else it ran meanwhile
         together = sum(busy) - _covered([span for several in spans.values() for span in several])
-        on_cores = [event for event in self.kernels if TENSOR_CORES.search(event.name())]
         ranked = sorted(times.items(), key=lambda item: -item[1][1])
         listed, others = ranked[:OPERATORS], ranked[OPERATORS:]
         return {
@@ -119,7 +94,6 @@ class OperatorTimes:
             "device_s": [self._mean(spent) for spent in busy] if cuda else [],
             # How long more than one GPU ran something, each further one counted.
             "together_s": self._mean(together) if cuda else None,
-            "tensor_core_s": self._mean(sum(map(_spent, on_cores))) if cuda else None,
         }
 
     def _mean(self, nanoseconds: int) -> float:

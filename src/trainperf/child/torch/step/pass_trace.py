@@ -71,10 +71,7 @@ def _trace(driver: Driver, one: Pass) -> dict[str, Any]:
         raise NotOffered("the tracer saw no kernel: CUPTI is missing, or not permitted here")
     if not traced.windows:
         raise NotOffered("the tracer recorded nothing")
-    fields = traced.event()
-    hip = getattr(sys.modules["torch"].version, "hip", None)
-    # The names of AMD's kernels say nothing of its matrix cores that is known here.
-    return fields | {"tensor_core_s": None} if hip else fields
+    return traced.event()
 
 
 def _events(driver: Driver, one: Pass, passes: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Evaluations that take a large part of the training, and those that could end it."""
+"""Evaluations and checkpoints for which the training stands still, and what could end it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.trainers import KEY
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.model import BetweenEpochs, Equivalence, Evidence, Finding, Site
+from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Site
 from trainperf.model.outside import TURNS
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
@@ -88,7 +88,6 @@ class EvaluationBetween(Fix):
             advice="Evaluate less often, on fewer batches, or on larger ones: without gradients "
             "more of them fit into memory.",
             rewritable=None if turn.turn in ("epoch", "evaluation") else False,
-            data={"seconds": seconds, "turn_s": turn.seconds},
             slices="steps" if turn.turn == "evaluation" else "none",
         )
 
@@ -140,6 +139,67 @@ def _validation(evidence: Evidence, pause: BetweenEpochs) -> Cause | None:
         data={"validation_freq": every},
         slices="none",
     )
+
+
+LEAST_SAVING = 0.05
+"""Share of the time that saving must take to be told of; our choice."""
+
+
+class TorchSaveBeside(Fix):
+    """Write checkpoints less often, or in a thread beside the training.
+
+    Why slow: `torch.save`, or `torch.distributed.checkpoint.save`, packs and writes all weights
+    and moments while the training waits.
+    Changes: Every fifth checkpoint is written. By hand, a thread may write a copy of the state (of
+    shards, `async_save`): a file is whole a moment later. The training is the same.
+    When not:
+    - A crash may lose more of it than now.
+    - A copy of the state needs room in memory, and a file that is read right after must be whole.
+    """
+
+    equivalence = Equivalence.SEMANTICS
+    framework = "torch"
+    concerns = "outside"
+    counted = True
+    usual = 1.5
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find checkpoints that take a part of what the script repeats."""
+        turn = evidence.outside
+        saves = [spent for spent in turn.spent if spent.what == "saving"]
+        seconds = sum(spent.seconds for spent in saves)
+        if not saves:
+            return None
+        where = tuple(spent.where for spent in saves if spent.where is not None)
+        place = f" ({at(where[0])})" if where else ""
+        often = "step" if turn.steps == 1 else f"{turn.steps:,} steps"
+        # nothing else stands in a pause: what comes with saving goes as well
+        saved = turn.seconds - turn.training_s if turn.turn == "pause" else seconds
+        return Cause(
+            title=f"Saving takes {percent(seconds / turn.seconds)} of the time",
+            text=f"Checkpoints{place} take {ms(seconds)} in every {often}, beside the "
+            f"{ms(turn.training_s)} that the training takes meanwhile.",
+            saves=Saving(
+                "all that comes with saving",
+                ratio=turn.seconds / max(turn.seconds - saved, 1e-9),
+                of="all",
+            ),
+            where=where,
+            sure=seconds >= LEAST_SAVING * turn.seconds,
+            snippet="""\
+writer = concurrent.futures.ThreadPoolExecutor(1)  # once
+written = writer.submit(torch.save, copy.deepcopy(state), path)  # written.result() before the next
+""",
+            # turns as written, so many that an edited one saves
+            slices="none"
+            if turn.turn == "epoch"
+            else Epoch(SELDOM * turn.steps, SELDOM * turn.seconds, written=True),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Save in every fifth turn that saved."""
+        for site in finding.where:
+            evaluate_seldom(script, site)
 
 
 # -------------------------------------------------------------------------------- edits

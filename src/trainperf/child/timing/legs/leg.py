@@ -18,16 +18,14 @@ import signal
 import statistics
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
 from . import words
 
 if TYPE_CHECKING:
-    from ...job.ranks import World
-    from ...process.process import Process
-    from ..losses import Losses
+    from ..training import Training
 
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
@@ -39,15 +37,6 @@ WARM_UP_OF_RANKS = 12
 ASK_AGAIN_S = 0.0005
 
 
-class LegTraining(Protocol):
-    """The training of a process, as far as its slices ask for it."""
-
-    process: Process
-    world: World | None
-    losses: Losses | None
-    retries: Callable[[], int]
-
-
 class Slices:
     """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
 
@@ -55,7 +44,7 @@ class Slices:
     counts_only = True
     queues = False
 
-    def __init__(self, training: LegTraining, settings: dict[str, Any]) -> None:
+    def __init__(self, training: Training, settings: dict[str, Any]) -> None:
         process = training.process
         self._training = training
         self._process = process
@@ -92,11 +81,6 @@ class Slices:
         """The word by which this process says that its slice is complete."""
         world = self._training.world
         return words.OVER + (min(int(world.rank), words.MOST_RANKS - 1) if world is not None else 0)
-
-    @property
-    def losses(self) -> Losses | None:
-        """Where the losses of the steps are kept."""
-        return self._training.losses
 
     @property
     def whole_epochs(self) -> bool:
@@ -160,17 +144,13 @@ class Slices:
                 self._began = self._clock()
             return self.ranks == 1 and self._warm()
         work = self._work_of_call()
-        if self.ranks > 1:
-            if block.started is not None:
-                block.steps += 1
-                self._work += work
-            return False
-        if block.settle > 0:
+        if self.ranks == 1 and block.settle > 0:
             block.settle -= 1
             return False
-        block.steps += 1
-        self._work += work
-        return block.started is not None and block.steps >= block.max_steps
+        if block.started is not None:
+            block.steps += 1
+            self._work += work
+        return self.ranks == 1 and block.steps >= block.max_steps
 
     def repeat_doubled(self) -> None:
         """Take the slice once more, with twice its steps; both make one."""
@@ -183,21 +163,24 @@ class Slices:
 
     def advance(self) -> None:
         """Say that the slice is complete, and wait to be given the next one."""
+        index, record = self.block.index, self._process.record
         if self.block.phase == WARM_UP:
             self.describe()
-        elif self.steps_per_call > 1:
-            work = self._work - self._shorter[0]
-            self._process.record.write("work", b=self.block.index, n=work)
-        if self.whole_epochs and self.block.phase != WARM_UP:
-            opened = self.epochs() - self._epochs_before - self._shorter[1]
-            self._process.record.write("epochs", b=self.block.index, n=opened)
+        else:
+            if self.steps_per_call > 1:
+                record.write("work", b=index, n=self._work - self._shorter[0])
+            if self.whole_epochs:
+                opened = self.epochs() - self._epochs_before - self._shorter[1]
+                record.write("epochs", b=index, n=opened)
         self._work, self._shorter = 0, (0, 0)
-        self._count_retries()
-        if self.losses is not None:
-            self.losses.flush()
-            self._updates = self.losses.updates
-        self._process.record.flush()
-        turn = self.block.index + 1
+        known, self._retries = self._retries, self._training.retries()
+        if self._retries > known and self.block.phase != WARM_UP:  # the device's memory ran short
+            record.write("retries", b=index, n=self._retries - known)
+        if (losses := self._training.losses) is not None:
+            losses.flush()
+            self._updates = losses.updates
+        record.flush()
+        turn = index + 1
         self._words[self._over] = turn
         while self._words[words.TURN] < turn:
             if self._words[words.ALONE]:
@@ -210,21 +193,16 @@ class Slices:
     def give_up(self, phase: str) -> None:
         """Nothing but real steps is planned."""
 
-    def _count_retries(self) -> None:
-        """Record that the device's memory ran short in the slice: its time is no step's."""
-        known, self._retries = self._retries, self._training.retries()
-        if self._retries > known and self.block.phase != WARM_UP:
-            self._process.record.write("retries", b=self.block.index, n=self._retries - known)
-
     def _work_of_call(self) -> int:
         """How many steps the last call held: fewer than usual at the end of an epoch.
 
         Calls that did not count since the last one that did (an epoch's first) held as
         many as usual.
         """
-        if self.steps_per_call == 1 or self.losses is None:
+        losses = self._training.losses
+        if self.steps_per_call == 1 or losses is None:
             return self.steps_per_call
-        new, self._updates = self.losses.updates - self._updates, self.losses.updates
+        new, self._updates = losses.updates - self._updates, losses.updates
         return (new - 1) % self.steps_per_call + 1 if new > 0 else self.steps_per_call
 
     def _stopped(self) -> float:

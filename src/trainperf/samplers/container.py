@@ -7,13 +7,14 @@ Bandwidth Control" (cpu.stat of version 1) and "Pressure Stall Information".
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from trainperf.recording.machine.machine import ContainerUse
-from trainperf.samplers.levels import Level, counters, levels, text, whole
+from trainperf.samplers.levels import Level, counters, levels, text
 
 ROOT = Path("/")
 
@@ -23,21 +24,12 @@ LOOK_S = 0.5
 _EVENTS = ("high", "max", "oom", "oom_kill")
 
 
-@dataclass(frozen=True)
-class Throttling:
-    """The counts of a CPU quota: its periods, those that used it up, and seconds stood still."""
+class Throttling(NamedTuple):
+    """The counts of a CPU quota: seconds stood still, periods that used it up, all periods."""
 
-    periods: int
-    throttled: int
     seconds: float
-
-    def since(self, before: Throttling) -> Throttling:
-        """The counts since `before`."""
-        return Throttling(
-            periods=max(0, self.periods - before.periods),
-            throttled=max(0, self.throttled - before.throttled),
-            seconds=max(0.0, self.seconds - before.seconds),
-        )
+    throttled: int
+    periods: int
 
     @property
     def share(self) -> float | None:
@@ -70,11 +62,11 @@ def most_throttled(
 ) -> Throttling | None:
     """Return what the level that stood still longest counted between two readings."""
     passed = [
-        later.since(earlier)
+        Throttling(*(max(0, now - then) for now, then in zip(later, earlier, strict=True)))
         for earlier, later in zip(before, after, strict=True)
         if earlier is not None and later is not None
     ]
-    return max(passed, key=lambda one: (one.seconds, one.throttled, one.periods), default=None)
+    return max(passed, default=None)
 
 
 class ContainerWatch:
@@ -89,9 +81,11 @@ class ContainerWatch:
         self._root, self._clock = root, clock
         self._quota = Quota(root)
         self._memory = list(levels(root, "memory"))
-        limits = {one: limit for one in self._memory if (limit := one.memory_limit) is not None}
-        self._tightest = min(limits, key=limits.__getitem__, default=None)
-        self._limit = None if self._tightest is None else limits[self._tightest]
+        limits = [
+            (limit, level) for level in self._memory if (limit := level.memory_limit) is not None
+        ]
+        tightest = min(limits, key=lambda limited: limited[0], default=(None, None))
+        self._limit, self._tightest = tightest
         self._peak: int | None = None
         self._looked = float("-inf")
         self._started = clock()
@@ -109,7 +103,7 @@ class ContainerWatch:
         self._looked = now
         used = None if self._tightest is None else self._tightest.memory_used
         if used is not None:
-            self._peak = used if self._peak is None else max(self._peak, used)
+            self._peak = max(used, self._peak or 0)
 
     def use(self) -> ContainerUse:
         """Return what was counted since the start."""
@@ -117,11 +111,13 @@ class ContainerWatch:
         self.look()
         seconds = max(0.0, self._clock() - self._started)
         passed = most_throttled(self._throttling, self._quota.read())
-        before, after = self._swapped, _swapped(self._root)
-        swapped: tuple[int | None, int | None] = (None, None)
-        if before is not None and after is not None:
-            swapped = max(0, after[0] - before[0]), max(0, after[1] - before[1])
+        swaps = zip(self._swapped, _swapped(self._root), strict=True)
+        swapped = [
+            None if before is None or after is None else max(0, after - before)
+            for before, after in swaps
+        ]
         events = self._read_events()
+        pressure, pressure_of = self._pressure(seconds)
         return ContainerUse(
             seconds=seconds,
             quota_cores=self._quota.cores,
@@ -129,13 +125,13 @@ class ContainerWatch:
             throttled_s=None if passed is None else passed.seconds,
             memory_limit=self._limit,
             memory_peak=self._peak,
-            memory_pressure=self._pressure(seconds),
+            memory_pressure=pressure,
             memory_events=tuple(
                 (name, max(0, count - self._events.get(name, 0))) for name, count in events.items()
             ),
             swapped_in=swapped[0],
             swapped_out=swapped[1],
-            pressure_of=self._whose(),
+            pressure_of=pressure_of,
         )
 
     def _read_events(self) -> dict[str, int]:
@@ -151,28 +147,22 @@ class ContainerWatch:
 
         A group's own file where the kernel keeps one; otherwise the whole machine's.
         """
-        own = [
-            level.folder / "memory.pressure"
-            for level in levels(self._root, "memory")
-            if level.version == 2
-        ][:1]
+        own = [level.folder / "memory.pressure" for level in self._memory if level.version == 2][:1]
         for path in (*own, self._root / "proc/pressure/memory"):
             if (total := _some(path)) is not None:
                 return path, total
         return None
 
-    def _whose(self) -> str:
-        """Whose stalls are counted; the group of the whole machine has no `cgroup.events`."""
+    def _pressure(self, seconds: float) -> tuple[float | None, str]:
+        """The share of the time with stalls, and of whom; the machine has no `cgroup.events`."""
         if self._stalls is None:
-            return ""
-        return "container" if (self._stalls[0].parent / "cgroup.events").exists() else "machine"
-
-    def _pressure(self, seconds: float) -> float | None:
-        if self._stalls is None or seconds <= 0:
-            return None
+            return None, ""
         path, earlier = self._stalls
+        of = "container" if (path.parent / "cgroup.events").exists() else "machine"
         now = _some(path)
-        return None if now is None else min(1.0, max(0, now - earlier) / 1e6 / seconds)
+        if now is None or seconds <= 0:
+            return None, of
+        return min(1.0, max(0, now - earlier) / 1e6 / seconds), of
 
 
 def _throttling(level: Level) -> Throttling | None:
@@ -205,21 +195,12 @@ def _events(level: Level) -> dict[str, int]:
 
 def _some(path: Path) -> int | None:
     """Microseconds in which some task waited: the `total` of the first line."""
-    for line in (text(path) or "").splitlines():
-        kind, _, fields = line.partition(" ")
-        if kind != "some":
-            continue
-        for field in fields.split():
-            name, _, value = field.partition("=")
-            if name == "total":
-                return whole(value)
-    return None
+    found = re.search(r"^some .*\btotal=(\d+)", text(path) or "", re.MULTILINE)
+    return None if found is None else int(found[1])
 
 
-def _swapped(root: Path) -> tuple[int, int] | None:
+def _swapped(root: Path) -> tuple[int | None, int | None]:
     """Bytes that the machine read back from swap, and wrote to it, since it started."""
-    found = counters(root / "proc/vmstat")
-    if "pswpin" not in found or "pswpout" not in found:
-        return None
-    page = os.sysconf("SC_PAGE_SIZE")
-    return found["pswpin"] * page, found["pswpout"] * page
+    found, page = counters(root / "proc/vmstat"), os.sysconf("SC_PAGE_SIZE")
+    read, written = found.get("pswpin"), found.get("pswpout")
+    return None if read is None else read * page, None if written is None else written * page

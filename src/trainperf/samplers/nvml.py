@@ -7,7 +7,7 @@ from typing import Any
 
 from trainperf.recording.machine.machine import Gpu
 from trainperf.recording.run import GpuSample
-from trainperf.samplers.nvml_device import GpuDevice, as_text
+from trainperf.samplers.nvml_device import GpuDevice
 
 NO_BINDING = "the Python package nvidia-ml-py cannot be imported"
 NO_DRIVER = "no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
@@ -55,7 +55,7 @@ class NvmlSampler:
         if self._nvml is None:
             return
         try:
-            self.driver = as_text(_try(self._nvml, "nvmlSystemGetDriverVersion"))
+            self.driver = _try(self._nvml, "nvmlSystemGetDriverVersion")
             names = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
             version = next(filter(None, (_try(self._nvml, name) for name in names)), None)
             if version:  # 1000 for the major version, 10 for the minor one
@@ -84,10 +84,11 @@ class NvmlSampler:
         """Return one sample of every GPU that still answers."""
         if self._nvml is None:
             return ()
-        alive = [device for device in self._devices if device.gpu.index not in self.lost]
         self._count += 1
         samples = []
-        for device in alive:
+        for device in self._devices:
+            if device.gpu.index in self.lost:
+                continue
             try:
                 samples.append(device.sample())
             except Exception as error:
@@ -128,8 +129,8 @@ def _open() -> tuple[Any, str]:
     return pynvml, ""
 
 
-def _try(nvml: Any, name: str, *arguments: Any) -> Any:
+def _try(nvml: Any, name: str) -> Any:
     try:
-        return getattr(nvml, name)(*arguments)
+        return getattr(nvml, name)()
     except Exception:
         return None

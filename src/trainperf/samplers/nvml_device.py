@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 from trainperf.recording.machine.machine import (
@@ -55,6 +56,7 @@ class GpuDevice:
     def __init__(self, nvml: Any, index: int, handle: Any) -> None:
         self._nvml = nvml
         self._handle = handle
+        self._sm = (nvml.NVML_CLOCK_SM,)
         self._refused: set[str] = set()
         self._gpm = self._open_gpm()
         try:
@@ -67,23 +69,21 @@ class GpuDevice:
         """Return what the GPU does now."""
         use = self._ask("nvmlDeviceGetUtilizationRates")
         memory = self._ask("nvmlDeviceGetMemoryInfo")
-        power = self._ask("nvmlDeviceGetPowerUsage")
         bits = self._ask(
             "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
         )
-        processes = self._processes()
         return GpuSample(
             index=self.gpu.index,
             utilization_percent=None if use is None else float(use.gpu),
             memory_used=None if memory is None else int(memory.used),
-            power_w=_watts(power),
-            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=(self._nvml.NVML_CLOCK_SM,)),
+            power_w=_watts(self._ask("nvmlDeviceGetPowerUsage")),
+            sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=self._sm),
             throttle=None if bits is None else throttle_words(bits),
             # In a container the numbers are often those of the host, and then of no process here.
             memory_of={
-                int(one.pid): int(used)
-                for one in processes or ()
-                if (used := getattr(one, "usedGpuMemory", None))
+                int(process.pid): int(process.usedGpuMemory)
+                for process in self._processes() or ()
+                if process.usedGpuMemory
             },
             **self._read_gpm(),
         )
@@ -100,46 +100,39 @@ class GpuDevice:
         processes = self._processes()
         use = self._ask("nvmlDeviceGetUtilizationRates") if processes else None
         mig = self._ask("nvmlDeviceGetMigMode")
-        counted = (_UNCORRECTED, _SINCE_LOADED)
-        errors = self._ask("nvmlDeviceGetTotalEccErrors", arguments=counted)
+        errors = self._ask("nvmlDeviceGetTotalEccErrors", arguments=(_UNCORRECTED, _SINCE_LOADED))
         return Gpu(
             index=index,
-            name=as_text(self._ask("nvmlDeviceGetName")) or "NVIDIA GPU",
+            name=self._ask("nvmlDeviceGetName") or "NVIDIA GPU",
             memory_total=None if memory is None else int(memory.total),
             compute_capability=None if capability is None else "{}.{}".format(*capability),
             power_limit_w=_watts(
                 self._ask("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit")
             ),
-            max_sm_clock_mhz=self._ask(
-                "nvmlDeviceGetMaxClockInfo", arguments=(self._nvml.NVML_CLOCK_SM,)
-            ),
+            max_sm_clock_mhz=self._ask("nvmlDeviceGetMaxClockInfo", arguments=self._sm),
             ecc_errors=None if errors is None else int(errors),
             mig=None if mig is None else bool(mig[0]),  # the current mode, not the pending one
             other_processes=None if processes is None else len(processes),
             busy_before=float(use.gpu) / 100 if processes and use is not None else None,
-            application_clock_mhz=self._ask(
-                "nvmlDeviceGetApplicationsClock", arguments=(self._nvml.NVML_CLOCK_SM,)
-            ),
-            uuid=as_text(self._ask("nvmlDeviceGetUUID")),
+            application_clock_mhz=self._ask("nvmlDeviceGetApplicationsClock", arguments=self._sm),
+            uuid=self._ask("nvmlDeviceGetUUID"),
             compute_mode=_MODES.get(self._ask("nvmlDeviceGetComputeMode"), ""),
             memory_before=None if memory is None else int(memory.used),
         )
 
     def _processes(self) -> list[Any] | None:
-        found: list[Any] | None = self._ask(
-            "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"
-        )
+        name = "nvmlDeviceGetComputeRunningProcesses"
+        found: list[Any] | None = self._ask(name, f"{name}_v2")
         return found
 
-    def _ask(self, *names: str, arguments: tuple[Any, ...] = ()) -> Any:
-        """Return the first answer among functions of the same meaning, or None."""
-        for name in names:
-            if name in self._refused:
-                continue
-            try:
-                return getattr(self._nvml, name)(self._handle, *arguments)
-            except Exception as error:
-                self._note(name, error)
+    def _ask(self, name: str, older: str = "", arguments: tuple[Any, ...] = ()) -> Any:
+        """Return what a function says, or its `older` name of the same meaning; else None."""
+        for function in filter(None, (name, older)):
+            if function not in self._refused:
+                try:
+                    return getattr(self._nvml, function)(self._handle, *arguments)
+                except Exception as error:
+                    self._note(function, error)
         return None
 
     def _open_gpm(self) -> Gpm | None:
@@ -151,13 +144,12 @@ class GpuDevice:
         return None
 
     def _read_gpm(self) -> dict[str, float]:
-        if self._gpm is not None:
-            try:
-                return self._gpm.read()
-            except Exception as error:
-                self._note("gpm", error)
-                if "gpm" in self._refused:
-                    self.close()
+        try:
+            return {} if self._gpm is None else self._gpm.read()
+        except Exception as error:
+            self._note("gpm", error)
+            if "gpm" in self._refused:
+                self.close()
         return {}
 
     def _note(self, name: str, error: Exception) -> None:
@@ -167,13 +159,6 @@ class GpuDevice:
             raise GpuLost(str(error)) from error
         if code in _PERMANENT or isinstance(error, AttributeError):
             self._refused.add(name)
-
-
-def as_text(value: Any) -> str | None:
-    """Return a name or version as text, whatever the binding returns."""
-    if isinstance(value, bytes):  # as older bindings return
-        return value.decode(errors="replace")
-    return None if value is None else str(value)
 
 
 def _watts(milliwatts: int | None) -> float | None:
@@ -215,30 +200,21 @@ class Gpm:
             request.metrics[place].metricId = metric
         self._nvml.nvmlGpmMetricsGet(request)
         self._snapshots.reverse()
-        found = {}
-        for place in range(len(_METRICS)):
-            metric = request.metrics[place]
-            # Two snapshots too close together give NaN for some metrics.
-            if metric.nvmlReturn == 0 and math.isfinite(metric.value):
-                found[_METRICS[metric.metricId]] = min(1.0, max(0.0, metric.value / 100))
-        return found
+        metrics = [request.metrics[place] for place in range(len(_METRICS))]
+        return {
+            _METRICS[metric.metricId]: min(1.0, max(0.0, metric.value / 100))
+            for metric in metrics  # two snapshots too close together give NaN for some
+            if metric.nvmlReturn == 0 and math.isfinite(metric.value)
+        }
 
     def close(self) -> None:
         """Free the snapshots."""
         while self._snapshots:
-            snapshot = self._snapshots.pop()
-            try:
-                self._nvml.nvmlGpmSampleFree(snapshot)
-            except Exception:
-                pass
+            with suppress(Exception):
+                self._nvml.nvmlGpmSampleFree(self._snapshots.pop())
 
 
 def throttle_words(bits: int) -> tuple[str, ...]:
     """Return the reasons in `bits`, lowest bit first; bits without a name by number."""
-    rest = bits & ~_IDLE
-    found = []
-    while rest:
-        bit = rest & -rest
-        found.append(_WORDS.get(bit, f"reason {bit:#x}"))
-        rest ^= bit
-    return tuple(found)
+    found = (1 << place for place in range(bits.bit_length()) if bits >> place & 1)
+    return tuple(_WORDS.get(bit, f"reason {bit:#x}") for bit in found if bit != _IDLE)

@@ -53,21 +53,19 @@ class ProcessTree:
     def read(self) -> Totals:
         """Find the processes and add up what they use."""
         self._find()
-        usage: dict[psutil.Process, _Usage] = {}
-        for pid, process in list(self._members.items()):
-            found = _usage(process, self._last.get(process))
-            if found is None:
-                del self._members[pid]
-            else:
-                usage[process] = found
+        members = self._members.values()
+        used = {process: _usage(process, self._last.get(process)) for process in members}
+        usage = {process: found for process, found in used.items() if found is not None}
+        self._members = {process.pid: process for process in usage}
         self._cpu_s += self._cpu_since(usage)
         self._last = usage
-        read = [one.read_bytes for one in usage.values() if one.read_bytes is not None]
+        found = usage.values()
+        read = [process.read_bytes for process in found if process.read_bytes is not None]
         return Totals(
             cpu_s=self._cpu_s,
-            rss=sum(one.rss for one in usage.values()),
-            processes=sum(not one.zombie for one in usage.values()),
-            threads=sum(one.threads for one in usage.values()),
+            rss=sum(process.rss for process in found),
+            processes=sum(not process.zombie for process in found),
+            threads=sum(process.threads for process in found),
             # The kernel adds what a reaped child read to its parent, so these sums
             # go on when a child ends. A sum that lacks a process would be too low.
             read_bytes=None if len(read) < len(usage) else sum(read),
@@ -96,24 +94,17 @@ class ProcessTree:
     def _find(self) -> None:
         alive = psutil.pids()
         self._strangers.intersection_update(alive)
-        new = [p for p in alive if p not in self._members and p not in self._strangers]
+        new = {pid for pid in alive if pid not in self._members and pid not in self._strangers}
         parents = {pid: _parent(pid) for pid in new}
         leads = self._session
-        ours = {p for p in new if p == self._pid or (leads is not None and _session(p) == leads)}
-        # A grandchild may have a smaller number than its parent: go on until none is added.
-        added = True
-        while added:
-            more = {
-                pid
-                for pid, parent in parents.items()
-                if pid not in ours and (parent in self._members or parent in ours)
-            }
+        more = {p for p in new if p == self._pid or (leads is not None and _session(p) == leads)}
+        more |= {pid for pid, parent in parents.items() if parent in self._members}
+        ours = set[int]()
+        while more:  # a grandchild may have a smaller number than its parent
             ours |= more
-            added = bool(more)
-        for pid in new:
-            if pid not in ours:
-                self._strangers.add(pid)
-                continue
+            more = {pid for pid in new - ours if parents[pid] in ours}
+        self._strangers |= new - ours
+        for pid in ours:
             with suppress(psutil.Error):
                 self._members[pid] = psutil.Process(pid)
 

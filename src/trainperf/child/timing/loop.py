@@ -2,7 +2,8 @@
 
     warm-up, then rounds of (real, local, resident, input), after the first one profile, done
 
-The profile comes early, because a script may end before all rounds are done.
+The profile comes early, because a script may end before all rounds are done. Where its steps
+were far slower than those of the rounds, a burst fell on it: it is taken again at the end.
 
 Phases alternate in short blocks so that drift of the machine falls on all of them alike,
 and a burst on few blocks. Rounds go on until the times are settled, no longer. A block counts its
@@ -62,6 +63,10 @@ SHARES = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24, PROFILE: 0.13}
 """Of the time for the rounds, by phase."""
 WARM_UP_STEPS = 40
 WARM_UP_S = 6.0
+DISTURBED = 1.5
+"""Profiled steps that take so many times as long as real ones are profiled again: what timing
+their calls costs is far less, but for steps of a millisecond or so."""
+MOST_PROFILES = 3
 
 
 @dataclass
@@ -206,6 +211,8 @@ class Plan:
             late = late or left < self._keeps
         if not self._queue and not late and not self._known():
             self._round(REAL, LOCAL, RESIDENT)
+        if not self._queue and not late and self._profile_disturbed():
+            self._profile()
         done = late or not self._queue
         self.block = Block(DONE, 0, 0.0) if done else self._queue.pop(0)
 
@@ -262,7 +269,7 @@ class Plan:
         for index in range(rounds):
             self._round(REAL, LOCAL, RESIDENT, INPUT)
             if index == 0:
-                self._queue.append(self._block(PROFILE, 0, self._pace_s * SHARES[PROFILE]))
+                self._profile()
 
     def _keep_steps(self, left: int) -> None:
         """Have the rounds leave their share of so many steps, of which replaying takes many."""
@@ -277,6 +284,17 @@ class Plan:
                 seconds = self._pace_s * SHARES[phase] / ROUNDS
                 self._queue.append(self._block(phase, self._rounds, seconds))
         self._rounds += 1
+
+    def _profile(self) -> None:
+        index = len(self._times.get(PROFILE, ()))
+        self._queue.append(self._block(PROFILE, index, self._pace_s * SHARES[PROFILE]))
+
+    def _profile_disturbed(self) -> bool:
+        """Whether the profile is worth another try, as no steps like the usual ones were seen."""
+        taken, real = self._times.get(PROFILE, ()), self._times.get(REAL, ())
+        if self._steps is not None or not real or not 0 < len(taken) < MOST_PROFILES:
+            return False
+        return min(taken) > DISTURBED * estimate(real).value
 
     def _known(self) -> bool:
         """Whether more rounds would tell nothing more, or nothing that was asked for."""

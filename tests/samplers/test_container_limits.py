@@ -94,7 +94,6 @@ pytestmark = pytest.mark.alone
 
 QUOTA = {"cpu_cfs_period_us": 10_000, "cpu_cfs_quota_us": 2_000, "cpu_max": "2000 10000"}
 """A fifth of a core, in periods so short that one turn on a busy core uses a quota up."""
-MIB = 1024**2
 
 
 def test_a_recording_says_how_the_container_throttled_the_command(tmp_path: Path) -> None:
@@ -115,21 +114,3 @@ def test_a_recording_says_how_the_container_throttled_the_command(tmp_path: Path
     assert quota == 0.2
     assert share > 0.2
     assert throttled > 0
-
-
-def test_memory_is_limited_by_the_group() -> None:
-    code = """
-        import json
-        from trainperf.machine import inspect_machine
-        from trainperf.samplers.container import ContainerWatch
-
-        watch = ContainerWatch()
-        held = b"x" * (64 * 1024**2)
-        use, machine = watch.use(), inspect_machine()
-        print(json.dumps([use.memory_limit, use.memory_peak, machine.memory_limit]))
-    """
-    limit = 512 * MIB
-    with child_group("memory", memory_limit_in_bytes=limit, memory_max=limit) as group:
-        found, peak, usable = run_in(group, code)
-    assert (found, usable) == (limit, limit)
-    assert 64 * MIB < peak < limit

@@ -168,7 +168,7 @@ class Plan:
             if usual:
                 self._durations.append(seconds)
             block.steps += 1
-            return self._warm()
+            return self._settled()
         if block.settle > 0:
             block.settle -= 1
             return False
@@ -232,7 +232,7 @@ class Plan:
         """Whether steps take so long that none of them can be spared."""
         return self.step_estimate() > SLOW_STEP_S
 
-    def _warm(self) -> bool:
+    def _settled(self) -> bool:
         if self.block.steps >= WARM_UP_STEPS:
             return True
         if self._warm_up_from is None:  # what came before the first step's end is no step

@@ -17,7 +17,6 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..estimating import steady
@@ -38,18 +37,18 @@ ASK_AGAIN_S = 0.0005
 
 
 class Slices:
-    """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
+    """The plan of a leg, in the place of `loop.Plan`: real steps of a loop only, without end."""
 
     slow = False
     counts_only = True
     queues = False
 
-    def __init__(self, training: Training, settings: dict[str, Any]) -> None:
-        process = training.process
-        self._training = training
-        self._process = process
-        self._clock = process.clock
-        self._words = words.Words(process.settings["folder"])
+    def __init__(self, driver: Any, settings: dict[str, Any]) -> None:
+        self._driver = driver
+        self._training: Training = driver.training
+        self._record = driver.record
+        self._clock = driver.clock
+        self._words = words.Words(driver.process.settings["folder"])
         self._warm_up_steps = int(settings["warm_up_steps"])
         self._warm_up_epochs = int(settings["warm_up_epochs"])
         self._durations: list[float] = []
@@ -62,8 +61,6 @@ class Slices:
         self.steps_per_call = 1
         self._holds = words.STEPS_ONLY
         self._epochs_before = 0
-        self.epochs: Callable[[], int] = lambda: 0
-        self.describe: Callable[[], None] = lambda: None
         self.block = Block(WARM_UP, 0, 0.0)
         self._begun = self._entered = self._of_slice = 0
         self._announced = int(settings.get("ranks") or 1)
@@ -73,14 +70,14 @@ class Slices:
     @property
     def ranks(self) -> int:
         """How many processes take the same steps."""
-        world = self._training.world
+        world = self._driver.world
         return max(self._announced, world.size if world is not None else 1)
 
     @property
     def _over(self) -> int:
         """The word by which this process says that its slice is complete."""
-        world = self._training.world
-        return words.OVER + (min(int(world.rank), words.MOST_RANKS - 1) if world is not None else 0)
+        world = self._driver.world
+        return words.OVER + (0 if world is None else min(int(world.rank), words.MOST_RANKS - 1))
 
     @property
     def whole_epochs(self) -> bool:
@@ -109,7 +106,7 @@ class Slices:
         if self.block.phase == WARM_UP or self.settling or self.block.started is not None:
             return False
         self.block.started = self._clock()
-        self._epochs_before = self.epochs()
+        self._epochs_before = self._driver.epochs_ended
         return True
 
     def step_estimate(self) -> float:
@@ -127,7 +124,7 @@ class Slices:
         done = self._begun - self._entered
         if self.block.phase == WARM_UP:
             least = max(WARM_UP_OF_RANKS, self._warm_up_steps)
-            return done > least and self.epochs() >= self._warm_up_epochs
+            return done > least and self._driver.epochs_ended >= self._warm_up_epochs
         return done >= self._of_slice
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
@@ -156,21 +153,21 @@ class Slices:
         """Take the slice once more, with twice its steps; both make one."""
         block = self.block
         steps = 2 * (self._of_slice - block.settle if self.ranks > 1 else block.max_steps)
-        self._shorter = self._work, self.epochs() - self._epochs_before
+        self._shorter = self._work, self._driver.epochs_ended - self._epochs_before
         self._work = 0
         self.block = Block(REAL, block.index, 0.0, steps, steps)
         self._entered, self._of_slice = self._begun, steps
 
     def advance(self) -> None:
         """Say that the slice is complete, and wait to be given the next one."""
-        index, record = self.block.index, self._process.record
+        index, record = self.block.index, self._record
         if self.block.phase == WARM_UP:
-            self.describe()
+            self._describe()
         else:
             if self.steps_per_call > 1:
                 record.write("work", b=index, n=self._work - self._shorter[0])
             if self.whole_epochs:
-                opened = self.epochs() - self._epochs_before - self._shorter[1]
+                opened = self._driver.epochs_ended - self._epochs_before - self._shorter[1]
                 record.write("epochs", b=index, n=opened)
         self._work, self._shorter = 0, (0, 0)
         known, self._retries = self._retries, self._training.retries()
@@ -213,21 +210,18 @@ class Slices:
         return seconds
 
     def _warm(self) -> bool:
-        if self.block.steps < self._warm_up_steps or self.epochs() < self._warm_up_epochs:
+        epochs = self._driver.epochs_ended
+        if self.block.steps < self._warm_up_steps or epochs < self._warm_up_epochs:
             return False
-        if self._clock() - self._began > LONGEST_WARM_UP_S:
-            return True
-        return steady(self._durations)
+        return self._clock() - self._began > LONGEST_WARM_UP_S or steady(self._durations)
 
+    def _describe(self) -> None:
+        """Record what trainperf must know of the loop to compare its steps with another's.
 
-def describe(driver: Any) -> None:
-    """Record what trainperf must know of the loop to compare its steps with another's.
-
-    What the warm-up queued is waited for: it must not run on beside the first steps, and the
-    tuning, of the next leg.
-    """
-    driver.sync()
-    calls = driver.loops.steps_per_call(driver)
-    driver.plan.steps_per_call = calls
-    warm, cpu = driver.plan.block.steps, sum(os.times()[:4])
-    driver.record.write("leg", steps_per_call=calls, steps=warm, cpu=cpu)
+        What the warm-up queued is waited for: it must not run on beside the first steps, and the
+        tuning, of the next leg.
+        """
+        self._driver.sync()
+        calls = self.steps_per_call = self._driver.loops.steps_per_call(self._driver)
+        cpu = sum(os.times()[:4])
+        self._record.write("leg", steps_per_call=calls, steps=self.block.steps, cpu=cpu)

@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--legs", type=float, default=0.5, help="share that is killed in trials")
     parser.add_argument("--after", type=float, default=8.0, help="seconds after the first leg")
     parser.add_argument("--guard", type=float, default=0.7, help="share with the guard killed")
-    parser.add_argument("--daemon", type=float, default=0.4, help="share with a daemon that hides")
+    parser.add_argument("--daemon", type=float, default=0.0, help="share with a daemon that hides")
     given = parser.parse_args()
     chance = random.Random(given.seed)
     print("  n  at      killed            daemon  in        left at once -> after the next start")

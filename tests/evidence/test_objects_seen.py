@@ -19,7 +19,6 @@ BUCKET: dict[str, Any] = {
     "gets": 0,
     "bytes": 0,
     "body_s": 0.0,
-    "sized": 0,
     "sized_bytes": 0,
     "prefix": "train/",
     "errors": {},
@@ -33,7 +32,6 @@ def sums(at: float, requests: int, busy: float, each: float = 0.02, **fields: An
         "seconds": requests * each,
         "gets": requests,
         "bytes": 1000 * requests,
-        "sized": requests,
         "sized_bytes": 1000 * requests,
     }
     return {"e": "s3", "t": at, "busy": busy, "more": 0, "buckets": [one | fields]}

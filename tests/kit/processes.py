@@ -214,12 +214,6 @@ def wait_for(folder: Path, text: str, seconds: float = 2 * LONG_S) -> None:
     raise AssertionError(f"nothing said {text!r}")
 
 
-HIDES = """
-import subprocess, time
-subprocess.Popen(["setsid", "-f", "sleep", "{seconds}"], env={{}})
-print("ready", flush=True)
-{then}
-"""
 _NUMBERS = itertools.count(1)
 
 
@@ -243,9 +237,3 @@ def ended(seconds: str) -> bool:
     while sleeping(seconds) and time.monotonic() < until:
         time.sleep(0.05)
     return not sleeping(seconds)
-
-
-def kill_sleeping(seconds: str) -> None:
-    """Kill who sleeps so long, as a test does at its end."""
-    for one in sleeping(seconds):
-        one.kill()

@@ -189,6 +189,13 @@ def test_ranks_that_disagree_on_how_many_they_are_are_refused(tmp_path):
     assert "several jobs" in caught.value.hint
 
 
+def test_records_of_several_jobs_are_refused(tmp_path):
+    for rank in range(2):
+        leave(tmp_path, rank, 2, place=place(rank, 2, job_id=f"job {rank}"))
+    with pytest.raises(TrainperfError, match="not of one job"):
+        merge(tmp_path)
+
+
 def test_ranks_with_another_script_or_other_versions_are_noted(tmp_path):
     own, other = ({"script": "/a/train.py", "script_sha256": digest} for digest in "ab")
     leave(tmp_path, 0, 4, **own)
@@ -199,15 +206,6 @@ def test_ranks_with_another_script_or_other_versions_are_noted(tmp_path):
     assert any("ranks 2 and 3 ran another train.py than rank 0" in note for note in notes)
     assert "rank 1 had torch 2.11.0, rank 0 torch 2.13.0" in notes
     assert any(note.startswith("rank 2 had trainperf 0.0.1, rank 0 trainperf") for note in notes)
-
-
-def test_records_of_another_job_are_left_out_and_named(tmp_path):
-    for rank in range(2):
-        leave(tmp_path, rank, 2)
-    leave(tmp_path, 7, 8, place=place(7, 8, job_id="older"))
-    found = merge(tmp_path)
-    assert (found.evidence.parallel_.expected, found.evidence.parallel_.absent) == (2, ())
-    assert any("left out: rank 7 of job older" in note for note in found.notes)
 
 
 def test_ranks_from_before_a_restart_are_left_out(tmp_path):

@@ -147,7 +147,7 @@ def test_ranks_on_sagemaker_go_before_its_hosts(tmp_path):
         ({"TF_CONFIG": "[1]"}, "TF_CONFIG holds no object"),
         ({"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}}'}, "no cluster with a task"),
         (tf_config(WORKERS, "worker", 2), "worker 2, but its cluster has 2"),
-        (tf_config(WORKERS, "worker", "b"), "worker 'b'"),
+        (tf_config(WORKERS, "worker", "b"), "worker b"),
         (tf_config(CHIEF, "ps", 0), "trains no model"),
     ],
     ids=str,

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from trainperf.errors import TrainperfError
-from trainperf.sagemaker import submitting
 from trainperf.sagemaker.submitting import unpack
 
 
@@ -77,16 +76,3 @@ def test_what_holds_no_report_or_is_no_archive_is_an_error(tmp_path: Path) -> No
     broken.write_bytes(whole.read_bytes()[:150])
     with pytest.raises(TrainperfError, match="cannot be unpacked"):
         unpack(broken, tmp_path)
-
-
-def test_an_archive_that_grows_beyond_measure_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(submitting, "LARGEST", 10_000)
-    made = archive(
-        tmp_path, *((f"trainperf/job/rank-{n}/rank.json", bytes(4_000)) for n in range(3))
-    )
-    with pytest.raises(TrainperfError, match="more than") as raised:
-        unpack(made, tmp_path / "out", "s3://bucket/output.tar.gz")
-    assert "s3://bucket/output.tar.gz" in raised.value.hint  # what was fetched is removed again
-    assert not (tmp_path / "out/job/rank-2").exists()

@@ -125,7 +125,6 @@ def test_a_dry_run_prints_the_request_and_sends_nothing(aws, monkeypatch):
         (("nothing.py", *ASKED), "no such file"),
         (("a.ipynb", *ASKED), "a.ipynb is a notebook"),
         (("../train.py", *ASKED), "not inside"),
-        (("train.py", *ASKED, "--instance-type", "g5.xlarge"), "instance type"),
         (("train.py", *ASKED, "--max-runtime", "soon"), "--max-runtime"),
         (("train.py", *ASKED, "--trainperf", "nothing.whl"), "no such wheel"),
     ],

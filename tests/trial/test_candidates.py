@@ -12,8 +12,8 @@ from trainperf.trial.candidates import (
     NO_EDIT,
     OUTSIDE,
     Candidate,
+    Changes,
     candidates,
-    together,
 )
 
 PLAIN, (MAP, BATCH) = marked("ds = ▸files.map(load)◂\nds = ▸ds.batch(8)◂\n")
@@ -66,11 +66,11 @@ def run(tmp_path):
 
 
 def chosen(run, *findings, semantic=False):
-    return candidates(run, findings, FIXES, Edits(run.cwd, FIXES), semantic)
+    return candidates(Changes(run, findings, Edits(run.cwd, FIXES), fixes=FIXES), semantic)
 
 
 def joined(run, ids, *findings):
-    return together(run, ids, findings, FIXES, Edits(run.cwd, FIXES))
+    return Changes(run, findings, Edits(run.cwd, FIXES), fixes=FIXES).join(ids)
 
 
 def text_of(candidate):

@@ -147,7 +147,7 @@ def test_every_leg_has_the_same_seed_and_warm_up(subject):
 def test_what_is_tried_on_top_of_others_has_their_edits_and_is_named_by_its_own(subject):
     first = subject(PARALLEL, XLA, INTERLEAVE)
     first = replace(first, freed=Freed(first.evidence, (XLA, INTERLEAVE)))
-    made = planned(first.on_top_of((PARALLEL,), {"tf_interleave_parallel"}, None, 2.0))
+    made = planned(first.on_top_of((PARALLEL,), {"tf_interleave_parallel"}))
     (jit,) = made.chosen
     assert jit.fixes == ("keras_jit_compile",)
     ((_, text),) = jit.run.sources.items()
@@ -155,31 +155,13 @@ def test_what_is_tried_on_top_of_others_has_their_edits_and_is_named_by_its_own(
     assert b"jit_compile=True" in text
     assert made.changes.run.sources == {}
     assert made.changes.join(("keras_jit_compile",)).run == jit.run
-    assert [one.id for one in first.all_changes(planned(first).changes).findings] == [
-        "tf_map_parallel",
-        "keras_jit_compile",
-        "tf_interleave_parallel",
-    ]
-
-
-def test_of_the_training_the_steps_take_less_once_the_first_round_made_them_faster(subject):
-    items = (Item("steps", "training steps", 99, 80.0), Item("between", "validation", 4, 20.0))
-    whole = Training(Length(100, "100 steps"), seconds_now=100.0, items=items)
-    first = subject(PARALLEL, training=whole)
-    first = replace(first, freed=Freed(first.evidence, (XLA,)))
-    shares = [
-        one.share
-        for holds in (None, EPOCH)
-        for one in planned(first.on_top_of((PARALLEL,), (), holds, 4.0)).chosen
-    ]
-    assert shares == pytest.approx([20 / 40, 20 / 25])
 
 
 def test_what_does_not_go_together_with_what_is_beneath_is_named(subject):
     first = subject(PARALLEL)
     twice = replace(PARALLEL, id="tf_interleave_parallel")
     first = replace(first, freed=Freed(first.evidence, (XLA, twice)))
-    made = planned(first.on_top_of((PARALLEL,), (), None, 2.0))
+    made = planned(first.on_top_of((PARALLEL,), ()))
     assert names(made) == ["keras_jit_compile"]
     assert reasons(made)["tf_interleave_parallel"].startswith(
         "does not go together with tf_map_parallel: "

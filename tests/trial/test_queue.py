@@ -61,7 +61,7 @@ def test_the_control_goes_on_where_a_gain_lies_within_what_may_be_noise(compared
     for step_s in (0.05, 0.088):
         noisy = {"noise": 0.15}
         compared(Machine(control=noisy, base=noisy, a={"step_s": step_s, "noise": 0.03}), "a")
-        pairs.append(len(compared.queue._controls[0].pairs))
+        pairs.append(len(compared.queue._series[None].control.pairs))
     far, near = pairs
     assert MIN_PAIRS <= far < near <= OF_CONTROL
 

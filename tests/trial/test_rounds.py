@@ -75,7 +75,7 @@ class ByName(Changes):
 def in_two(monkeypatch):
     """Try a cache, and two changes of the step, on a script that waits for its input."""
 
-    def run(freed=True, seconds=600.0, broken=False, spares=False, **step_s):
+    def run(freed=True, seconds=600.0, broken=False, **step_s):
         """`step_s` is how long a step takes, by the changes that are made."""
         plans = {name.replace("_", "+"): {"step_s": taken} for name, taken in step_s.items()}
         machine = Machine()
@@ -115,7 +115,6 @@ def in_two(monkeypatch):
             freed=free,
         )
         with machine.queue(monkeypatch) as queue:
-            queue.bench = replace(queue.bench, spares=spares)
             return in_rounds(
                 queue, planned(FINDINGS), subject, machine.clock(seconds), lambda: "late"
             )
@@ -134,21 +133,8 @@ def test_the_step_is_tried_on_top_of_the_input_that_it_waited_for(in_two):
     assert (fused.outcome, fused.on_top) == (Outcome.KEPT, ("cache",))
     assert fused.speedup == pytest.approx(2.0, rel=0.05)
     assert (compiled.outcome, compiled.on_top) == (Outcome.NO_EFFECT, ("cache",))
-    assert came.legs == 7  # the script, its control and the cache, then that with its own
+    assert came.legs == 4  # beside the script, its control and the cache
     assert "measured on top of cache" in fused.why
-
-
-def test_the_second_round_goes_on_from_the_leg_that_stands(in_two):
-    fast = {
-        "cache": 0.04,
-        "cache_fused": 0.02,
-        "cache_compiled": 0.04,
-        "cache_fused_compiled": 0.02,
-    }
-    came = in_two(spares=True, **fast)
-    assert came.stacked.fixes == ("cache", "fused")
-    assert came.stacked.ratio.speedup == pytest.approx(5.0, rel=0.05)
-    assert came.legs == 6  # the script on top of the cache is not started again
 
 
 def test_where_the_input_is_not_repaired_the_step_is_tried_as_it_is(in_two):
@@ -156,7 +142,7 @@ def test_where_the_input_is_not_repaired_the_step_is_tried_as_it_is(in_two):
     assert came.stacked.fixes == ("fused",)
     assert came.found["fused"].on_top == ()
     assert [came.found[name].outcome for name in ("cache", "compiled")] == [Outcome.NO_EFFECT] * 2
-    assert came.legs == 5
+    assert came.legs == 0
 
 
 def test_where_steps_do_not_wait_there_is_one_round(in_two):

@@ -152,14 +152,14 @@ IN_FOUR = ["a+b", "a+b+c", "a+b+c+d"]
             {"alone": ABCD, "share": ["ab"], "breaks": {"c": "fails: ValueError: c"}},
             "ad",
             {"b": "", "c": ""},
-            [IN_FOUR, ["a+c", "a+c+d"], ["a+d"]],
+            [IN_FOUR, ["a+d"]],
         ),
         # no time
         (
             {"alone": ABCD, "share": ["ab", "ad"], "room": 3},
             "abc",
             {"d": ""},
-            [IN_FOUR, ["a+c", "a+c+d"]],
+            [IN_FOUR, ["a+c"]],
         ),
         (
             {"alone": ABC, "breaks": {"b": "losses"}, "room": 2},

@@ -30,10 +30,8 @@ def said(case: str, *findings: Finding) -> Verdict:
     return verdict(evidence_of(case), findings)
 
 
-def after(
-    case: str, findings: tuple[Finding, ...], *trials: Trial, trying: Trials | None = None
-) -> Verdict:
-    return verdict_after(evidence_of(case), findings, trials, trying)
+def after(case: str, findings: tuple[Finding, ...], *trials: Trial) -> Verdict:
+    return verdict_after(evidence_of(case), findings, trials)
 
 
 # -------------------------------------------------------------------------------- grades
@@ -123,10 +121,9 @@ def test_a_trial_tells_what_the_probe_would_have_told() -> None:
 
 
 def test_what_was_not_tried_for_want_of_time_is_not_examined() -> None:
-    short = Trials("side by side", budget_needed_s=600.0)
     untried = trial("torch_compile", Outcome.NOT_TRIED, reason="out of budget")
-    assert after(HEALTHY, (), untried).healthy
-    answer = after(HEALTHY, (), untried, trying=short)
+    assert after(HEALTHY, (), untried).healthy, "not time decided that"
+    answer = after(HEALTHY, (), replace(untried, late=True))
     assert (answer.healthy, answer.grade) == (False, "not examined")
     assert "torch_compile (out of budget); a longer --budget would examine it" in answer.text
 

@@ -121,7 +121,7 @@ def _job(given: dict[str, Any]) -> Job:
 
     from trainperf.commands import session
     from trainperf.sagemaker import packing, service
-    from trainperf.sagemaker.job import Job, channels, check, default_output, named
+    from trainperf.sagemaker.job import Job, channels, default_output, named
     from trainperf.settings import duration
 
     folder = given["source_dir"]
@@ -136,7 +136,7 @@ def _job(given: dict[str, Any]) -> Job:
     except ValueError as error:
         raise TrainperfError(f"--max-runtime {given['max_runtime']}", str(error)) from error
     output = given["output"] or default_output(given["role"], service.region_of(given["region"]))
-    job = Job(
+    return Job(
         name=named(script, datetime.datetime.now(datetime.UTC)),
         script=script,
         arguments=given["arguments"],
@@ -151,8 +151,6 @@ def _job(given: dict[str, Any]) -> Job:
         volume_gb=given["volume_gb"],
         torchrun=given["torchrun"],
     )
-    check(job)
-    return job
 
 
 def _finish(made: Service, name: str, script: str, settings: Settings, say: Say) -> None:

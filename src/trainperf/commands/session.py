@@ -204,11 +204,9 @@ def run(
         )
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
-        if swept.processes:
-            many = "a process" if swept.processes == 1 else f"{swept.processes} processes"
-            progress.note(f"ended {many} that an earlier run had left, which was killed")
-        if swept.folders:
-            progress.note(f"cleared what such a run had left in {', '.join(swept.folders)}")
+        if swept:
+            left = ", ".join(swept)
+            progress.note(f"cleared what an earlier run had left, which was killed: {left}")
         progress.phase(f"{named}: starting")
         try:
             diagnosis, recording = (pipeline or run_diagnosis)(request, _Shown(progress, named))
@@ -249,9 +247,10 @@ def from_trace(file: Path, settings: Settings) -> tuple[Diagnosis, Path, Trainpe
 
     Raises `TrainperfError` where the trace cannot be judged.
     """
+    from trainperf.commands import redaction
     from trainperf.diagnose.traced import diagnose_trace
 
-    diagnosis = diagnose_trace(file, settings.ignore)
+    diagnosis = redaction.of_diagnosis(diagnose_trace(file, settings.ignore))
     folder = new_folder(settings, file.name)
     try:
         store.save(diagnosis, folder / store.DIAGNOSIS_FILE)

@@ -297,7 +297,6 @@ def _proven(
             evidence,
             findings,
             tried.trials,
-            tried.trying,
         ),
         findings=findings,
         trials=tried.trials,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
@@ -35,7 +34,6 @@ from trainperf.model import (
     Event,
     Evidence,
     Framework,
-    Function,
     Loop,
     Machine,
     Measure,
@@ -79,10 +77,9 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     all are in this one. Raises `NoLoop` if no training loop was seen in it.
     """
     parts = Parts()
-    seen_loop = parts.read("the training loop", choose, recording)
-    if isinstance(seen_loop, Missing):
-        raise NoLoop(seen_loop.reason, UNREADABLE, ())
-    observed = seen_loop
+    observed = parts.read("the training loop", choose, recording)
+    if isinstance(observed, Missing):
+        raise NoLoop(observed.reason, UNREADABLE, ())
     taken = parts.read_or(UNTIMED, "the times", times, observed, recording.samples, parts)
     on = parts.read_or(Device("", "", 0), "the device", _device, recording, observed, machine)
     found = parts.read("the stages of the input", stages, observed, taken.input_)
@@ -115,7 +112,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
             None, "late steps against early ones", over_time, observed, recording.samples
         ),
         use=parts.read_or((), "the use of the machine", usage, recording, observed, on),
-        facts=parts.read_or({}, "the facts", _all_facts, recording, observed),
+        facts=parts.read_or({}, "the facts", _facts, recording, observed),
         torch_=parts.read_or(
             None, "what PyTorch did", torch, observed, taken.real_, on.kind == "GPU", parts
         ),
@@ -136,9 +133,8 @@ UNREADABLE = "this is a fault of trainperf's own; run it again, and report it if
 
 
 def _device(recording: Recording, observed: Observed, machine: Machine) -> Device:
-    on = device(observed, machine)
     others = recording.events.values() if observed.place else ()
-    return replace(on, of_others=of_others(observed, others, machine))
+    return replace(device(observed, machine), of_others=of_others(observed, others, machine))
 
 
 def _job(
@@ -149,57 +145,36 @@ def _job(
     return joined(on_gpus(ranks, machine), observed, recording.samples)
 
 
-def _all_facts(recording: Recording, observed: Observed) -> dict[str, object]:
-    return {
-        **_facts(observed.process),
-        **of_all_ranks(recording),
-        "command_words": command_words(recording),
-        "command_reaches_script": reaches_script(recording, observed),
-    }
+def _facts(recording: Recording, observed: Observed) -> dict[str, object]:
+    """The facts of the process, and those that only all of them together tell.
 
-
-def _facts(events: Sequence[Event]) -> dict[str, object]:
-    return {event["k"]: event["v"] for event in events if event["e"] == "fact"}
-
-
-def of_all_ranks(recording: Recording) -> dict[str, object]:
-    """Facts that only all ranks together tell; empty for a process by itself.
-
-    `ranks_writing` counts the ranks that saved something while they trained,
-    `ranks_same_data` says whether all read the very same dataset.
+    `command_words` are those of the command and of every process that it started: a launcher or a
+    shell script may give the training script options of its own. Words put at the end of the
+    command are arguments of the script (`command_reaches_script`) where it ends as the command of
+    the process that trains does: with all words of the script, or its name where it has none.
+    `ranks_writing` counts the ranks that saved something while they trained, `ranks_same_data`
+    says whether all read the very same dataset.
     """
-    told = [_facts(events) for events in training(recording.events).values()]
-    if len(told) < 2:
-        return {}
-    found: dict[str, object] = {
-        "ranks_writing": sum(bool(facts.get("checkpoint_writes")) for facts in told)
-    }
-    digests = {facts.get("data_digest") for facts in told}
-    if None not in digests:
-        found["ranks_same_data"] = len(digests) == 1
+    found: dict[str, object] = dict(_told(observed.process))
+    ranks = [_told(events) for events in training(recording.events).values()]
+    if len(ranks) > 1:
+        found["ranks_writing"] = sum(bool(facts.get("checkpoint_writes")) for facts in ranks)
+        digests = {facts.get("data_digest") for facts in ranks}
+        if None not in digests:
+            found["ranks_same_data"] = len(digests) == 1
+    command = recording.run.command
+    events = (event for events in recording.events.values() for event in events)
+    started = (event.get("argv") or () for event in events if event["e"] == "hello")
+    found["command_words"] = [*command, *(str(word) for words in started for word in words)]
+    argv = [str(word) for word in (observed.first("hello") or {}).get("argv") or ()]
+    script = program(argv)
+    last = max(1, len(argv[script.at :])) if script is not None else 1
+    found["command_reaches_script"] = bool(argv) and list(command[-last:]) == argv[-last:]
     return found
 
 
-def command_words(recording: Recording) -> list[str]:
-    """Return the words of the command and of every process that it started.
-
-    A launcher or a shell script may give the training script options of its own.
-    """
-    events = (event for events in recording.events.values() for event in events)
-    started = (event.get("argv") or () for event in events if event["e"] == "hello")
-    return [*recording.run.command, *(str(word) for words in started for word in words)]
-
-
-def reaches_script(recording: Recording, observed: Observed) -> bool:
-    """Return whether words put at the end of the command become arguments of the script.
-
-    They do where the command ends as that of the process that trains does: with all words of the
-    script, or with its name where it has none.
-    """
-    argv = [str(word) for word in (observed.first("hello") or {}).get("argv") or ()]
-    found = program(argv)
-    last = max(1, len(argv[found.at :])) if found is not None else 1
-    return bool(argv) and list(recording.run.command[-last:]) == argv[-last:]
+def _told(events: Iterable[Event]) -> dict[str, object]:
+    return {event["k"]: event["v"] for event in events if event["e"] == "fact"}
 
 
 def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | None:
@@ -272,50 +247,35 @@ def stages(observed: Observed, drained: Measure | Missing = ALONE) -> tuple[Stag
     built: list[Stage] = []
     before = 0.0
     for event in described:
-        cumulative = _cumulative(timed.get(event["index"]))
+        told = timed.get(event["index"], {})
+        cumulative: float | Missing = Missing("the run ended before this stage was timed")
+        if "missing" in told:
+            cumulative = Missing(str(told["missing"]))
+        elif told and told.get("elements_per_step") is None:
+            cumulative = Missing("how many of its elements make a step cannot be told")
+        elif told:
+            cumulative = float(told["seconds"] * told["elements_per_step"])
         if isinstance(cumulative, Missing) and len(described) == 1:
             cumulative = drained.seconds if isinstance(drained, Measure) else cumulative
-        own: float | Missing
-        if isinstance(cumulative, Missing):
-            own = cumulative
-        else:
+        own: float | Missing = cumulative
+        if not isinstance(cumulative, Missing):
             own = max(0.0, cumulative - before)
             before = max(before, cumulative)
-        built.append(_stage(event, timed.get(event["index"], {}), own, cumulative))
+        serial = event["op"] == "map" and event["arguments"].get("num_parallel_calls") is None
+        made_by, drawn = event.get("function"), told.get("drawn_from")
+        stage = read_as(
+            Stage,
+            {**told, **event},
+            seconds_per_step_=own,
+            cumulative_=cumulative,
+            function=made_by if isinstance(made_by, dict) else None,
+            stateful_random=event.get("random"),
+            drawn_from=DrawnFrom(drawn["line"], drawn["bytes"]) if drawn else None,
+            parallelised_by_default=serial and not event.get("stateful"),
+            by_user=bool(event.get("by_user")),
+        )
+        built.append(stage)
     return tuple(built)
-
-
-def _cumulative(event: Event | None) -> float | Missing:
-    if event is None:
-        return Missing("the run ended before this stage was timed")
-    if "missing" in event:
-        return Missing(str(event["missing"]))
-    if event.get("elements_per_step") is None:
-        return Missing("how many of its elements make a step cannot be told")
-    return float(event["seconds"] * event["elements_per_step"])
-
-
-def _stage(event: Event, timed: Event, own: float | Missing, cumulative: float | Missing) -> Stage:
-    serial = event["op"] == "map" and event["arguments"].get("num_parallel_calls") is None
-    drawn = timed.get("drawn_from")
-    return read_as(
-        Stage,
-        {**timed, **event},
-        seconds_per_step_=own,
-        cumulative_=cumulative,
-        function=function(event.get("function")),
-        stateful_random=event.get("random"),
-        drawn_from=DrawnFrom(drawn["line"], drawn["bytes"]) if drawn else None,
-        parallelised_by_default=serial and not event.get("stateful"),
-        by_user=bool(event.get("by_user")),
-    )
-
-
-def function(value: Any) -> Function | None:
-    """Read a function of the user's from an event."""
-    if not isinstance(value, dict):
-        return None
-    return Function(str(value["name"]), str(value["file"]), int(value["line"]))
 
 
 def reads(
@@ -337,42 +297,35 @@ def reads(
     if event is None or not steps:
         return tuple(found)
     chain = () if isinstance(stages, Missing) else stages
-    read_by_graph = (stage.elements_per_step for stage in chain if READ_OP in stage.ops)
-    of_graph = next(read_by_graph, None)
-    files, opened = (
-        max(1, sum(folder.files for folder in found)),
-        sum(folder.opens for folder in found),
-    )
+    of_graph = next((stage.elements_per_step for stage in chain if READ_OP in stage.ops), None)
+    files, opened = sum(one.files for one in found), sum(one.opens for one in found)
     told = []
-    for one in found:
-        share = (one.opens / opened if opened else one.files / files) / steps
+    for volume in found:
+        share = (volume.opens / opened if opened else volume.files / max(1, files)) / steps
         opens = share * event["opens"] if event["opens"] else of_graph
         by_calls = share * event["read_bytes"] if event["counted"] else None
         mapped = by_calls is not None and by_calls < LEAST_BYTES and not event.get("workers")
-        by_sizes = opens * one.mean_bytes if opens and one.mean_bytes and not mapped else None
+        by_sizes = opens * volume.mean_bytes if opens and volume.mean_bytes and not mapped else None
         known = [value for value in (by_calls, by_sizes) if value and value >= LEAST_BYTES]
         taken, needed = min(known, default=None), None
         if taken is not None and isinstance(resident, Measure) and resident.seconds > 0:
             needed = taken / resident.seconds
-        told.append(
-            replace(
-                one,
-                opens_per_step=opens,
-                bytes_per_step=taken,
-                stored_per_step=share * event["stored_bytes"] if event["counted"] else None,
-                needed_bytes_s=needed,
-            )
+        per_step = replace(
+            volume,
+            opens_per_step=opens,
+            bytes_per_step=taken,
+            stored_per_step=share * event["stored_bytes"] if event["counted"] else None,
+            needed_bytes_s=needed,
         )
+        told.append(per_step)
     return tuple(told)
 
 
 def _steps(observed: Observed, event: Event) -> float:
     """Steps whose batches were taken from the input while `event` counted."""
     since, until = event["since"], event["t"]
-    steps = (step for step in observed.of("step") if not step["p"].startswith("resident"))
-    real = sum(1 for step in steps if since <= step["t"] <= until)
-    drained = (
-        drain for drain in observed.of("input") if drain["marks"] and since <= drain["t"] <= until
-    )
-    batches = float(sum(drain["marks"][-1][1] for drain in drained))
-    return real * observed.steps_per_call + batches / loop(observed).batches_per_step
+    steps = [step for step in observed.of("step") if not step["p"].startswith("resident")]
+    real = sum(since <= step["t"] <= until for step in steps)
+    drains = [drain for drain in observed.of("input") if since <= drain["t"] <= until]
+    batches = sum(drain["marks"][-1][1] for drain in drains if drain["marks"])
+    return float(real * observed.steps_per_call + batches / loop(observed).batches_per_step)

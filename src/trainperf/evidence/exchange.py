@@ -13,7 +13,6 @@ from trainperf.evidence.ranks import NOT_SWITCHED
 from trainperf.model import (
     AllReduce,
     Ddp,
-    Event,
     Exchange,
     Measure,
     Missing,
@@ -35,9 +34,16 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
 
     `ranks` are those that reported, `lead` is what one of them recorded of the job.
     """
-    event = lead.last("exchange") or _built(lead)
-    if event is None:
-        return None
+    event, spread = lead.last("exchange"), strategy(lead)
+    if event is None:  # it was not timed
+        if spread is not None and spread.replicas > 1:
+            event = {"method": spread.cls, "backend": spread.cross_device_ops}
+        elif lead.last("ddp") is not None and lead.place is not None:
+            event = {"method": DDP, "backend": lead.place.get("backend")}
+        else:
+            return None
+    alone = lead.last("all_reduce")
+    timed = alone is not None and alone.get("seconds") and int(alone.get("devices") or 0) > 1
     return Exchange(
         method=str(event["method"]),
         backend=str(event.get("backend") or ""),
@@ -46,7 +52,11 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         waiting_=waiting(ranks),
         bytes=event.get("bytes"),
         buckets=tuple(event.get("buckets") or ()),
-        all_reduce=_all_reduce(lead),
+        all_reduce=(
+            read_as(AllReduce, alone)
+            if alone is not None and timed
+            else lead.missing("all_reduce", NOT_TIMED.reason)
+        ),
     )
 
 
@@ -66,7 +76,12 @@ def cost(ranks: Sequence[Rank]) -> Measure | Missing:
     local, real = max(timed, key=lambda pair: pair[0].seconds)
     if isinstance(real, Missing):
         return real
-    seconds, half = real.seconds - local.seconds, _half(real, local)
+    half, seconds = None, real.seconds - local.seconds
+    if len(real.blocks) == len(local.blocks) > 0:
+        pairs = zip(real.blocks, local.blocks, strict=True)
+        half = estimate([with_it - without for with_it, without in pairs]).half
+    elif real.high is not None and local.high is not None:
+        half = math.hypot(real.noise * real.seconds, local.noise * local.seconds)
     found = Measure(max(0.0, seconds), min(real.steps, local.steps), ())
     if half is None:
         return found
@@ -109,37 +124,7 @@ def strategy(lead: Observed) -> Strategy | None:
     return None if event is None else read_as(Strategy, event)
 
 
-def _built(lead: Observed) -> Event | None:
-    """The exchange as far as it is known where it was not timed."""
-    spread = strategy(lead)
-    if spread is not None and spread.replicas > 1:
-        return {"method": spread.cls, "backend": spread.cross_device_ops}
-    if lead.last("ddp") is not None and lead.place is not None:
-        return {"method": DDP, "backend": lead.place.get("backend")}
-    return None
-
-
 def _why(ranks: Sequence[Rank]) -> Missing:
     """Why the step was not timed without exchange: in the words of the first rank."""
     reasons = (rank.local for rank in ranks if isinstance(rank.local, Missing))
     return next(reasons, Missing(NOT_SWITCHED))
-
-
-def _half(real: Measure, local: Measure) -> float | None:
-    """Half the width of the 95 % interval of real less local."""
-    if len(real.blocks) == len(local.blocks) > 0:
-        pairs = zip(real.blocks, local.blocks, strict=True)
-        return estimate([one - other for one, other in pairs]).half
-    halves = [
-        (one.high - one.low) / 2
-        for one in (real, local)
-        if one.low is not None and one.high is not None
-    ]
-    return math.hypot(*halves) if len(halves) == 2 else None
-
-
-def _all_reduce(lead: Observed) -> AllReduce | Missing:
-    event = lead.last("all_reduce")
-    if event is None or not event.get("seconds") or int(event.get("devices") or 0) < 2:
-        return lead.missing("all_reduce", NOT_TIMED.reason)
-    return read_as(AllReduce, event)

@@ -11,7 +11,7 @@ from trainperf.evidence.events import Observed, main_loop
 from trainperf.evidence.facts import described, loop
 from trainperf.evidence.timing import measure, times
 from trainperf.fixes.common.words import ms
-from trainperf.model import Event, Measure, Missing, Rank, Sample, Straggler, words
+from trainperf.model import Event, Measure, Rank, Sample, Straggler, known, words
 from trainperf.model.parallel import RankEnding
 
 TIMED = ("warmup", "real", "local", "resident", "input", "profile", "idle")
@@ -70,8 +70,12 @@ def summarise(events: Sequence[Event], run_ended: str = "") -> Rank | None:
         ending, ended = _failed(error, "before a training loop began")
         return replace(rank, ending=ending, ended=ended)
     ending, ended = _ended(observed, run_ended)
-    facts, taken = loop(observed), times(observed)
     device, uuid = _device(observed)
+    facts, taken = loop(observed), times(observed)
+    if any(event["p"] == "local" for event in (*observed.of("block"), *observed.of("step"))):
+        local = measure(observed, "local")
+    else:  # the exchange of gradients was on in all steps
+        local = observed.missing("local", ENDED if ending != "measured" else NOT_SWITCHED)
     return replace(
         rank,
         ended=ended,
@@ -80,23 +84,14 @@ def summarise(events: Sequence[Event], run_ended: str = "") -> Rank | None:
         gpu_uuid=uuid,
         real=taken.real_,
         resident=taken.resident_,
-        local=local(observed),
+        local=local,
         input_=taken.input_,
         batch_size=facts.batch_size,
         epoch_steps=facts.epoch_steps,
     )
 
 
-def local(observed: Observed) -> Measure | Missing:
-    """The step with the exchange of gradients switched off, or why there is none."""
-    timed = (*observed.of("block"), *observed.of("step"))
-    if not any(event["p"] == "local" for event in timed):
-        cut = _ended(observed)[0] != "measured"
-        return observed.missing("local", ENDED if cut else NOT_SWITCHED)
-    return measure(observed, "local")
-
-
-def _ended(observed: Observed, run_ended: str = "") -> tuple[RankEnding, str]:
+def _ended(observed: Observed, run_ended: str) -> tuple[RankEnding, str]:
     """How the process ended, and in words what happened in which phase.
 
     Where its launcher stops a rank because another one is done, it may not have said
@@ -146,21 +141,20 @@ def stragglers(ranks: Sequence[Rank], samples: Sequence[Sample] = ()) -> tuple[S
     job waits for input at all. A rank counts from 10 % behind the median rank (of two: the
     quicker one), beyond the noise of both.
     """
-    free = [(rank, rank.local) for rank in ranks if isinstance(rank.local, Measure)]
-    fed = [(rank, rank.input_) for rank in ranks if isinstance(rank.input_, Measure)]
+    timed = [(rank, rank.local) for rank in ranks if isinstance(rank.local, Measure)]
     waits = [
         rank.real.seconds - rank.resident.seconds
         for rank in ranks
         if isinstance(rank.real, Measure) and isinstance(rank.resident, Measure)
     ]
-    by_input = len(free) < 2
-    timed = fed if by_input else free
+    by_input = len(timed) < 2
+    if by_input:
+        timed = [(rank, rank.input_) for rank in ranks if isinstance(rank.input_, Measure)]
     if len(timed) < 2 or (by_input and not waits):
         return ()
     typical = statistics.median_low(own.seconds for _, own in timed)
     middle, usual = next((rank, own) for rank, own in timed if own.seconds == typical)
-    late: dict[int, float] = {}
-    steps: dict[int, float] = {}
+    late: dict[int, tuple[float, float]] = {}
     for rank, own in timed:
         noise = own.noise * own.seconds + usual.noise * usual.seconds
         behind = own.seconds - usual.seconds
@@ -171,34 +165,27 @@ def stragglers(ranks: Sequence[Rank], samples: Sequence[Sample] = ()) -> tuple[S
             step, behind = max(step, own.seconds), min(behind, statistics.median(waits))
         else:  # nobody waits longer for a rank than a step takes
             behind *= min(1.0, step / own.seconds)
-        if not by_input or behind >= BEHIND * step:
-            steps[rank.rank], late[rank.rank] = step, behind
+        if behind > 0 and (not by_input or behind >= BEHIND * step):
+            late[rank.rank] = behind, behind / step
     found = []
-    for rank, _ in timed:
-        if (behind := late.get(rank.rank, 0.0)) > 0:
-            phase = "input" if _late_input(rank, middle, behind) else "step"
-            causes = [*_causes(rank, middle, ranks, phase), *_gpu(rank, middle, samples)]
-            here = {other.rank for other in ranks if other.host == rank.host}
-            if 1 < len(here) < len(ranks) and here == set(late):
-                causes.append(f"all ranks on host {rank.host} are behind, and no others")
-            share = behind / steps[rank.rank]
-            found.append(Straggler(rank.rank, phase, behind, share, "; ".join(causes)))
+    for rank in (rank for rank, _ in timed if rank.rank in late):
+        behind, share = late[rank.rank]
+        own_input, usual_input = known(rank.input_), known(middle.input_)
+        causes, phase = [], "step"
+        own_s = own_input.seconds if own_input else 0.0
+        if own_input and usual_input and own_s - usual_input.seconds >= _EXPLAINS * behind:
+            phase, other = "input", ms(usual_input.seconds)
+            causes = [f"its input takes {ms(own_s)} a step, that of rank {middle.rank} {other}"]
+        causes += [*_causes(rank, middle, ranks), *_gpu(rank, middle, samples)]
+        here = {other.rank for other in ranks if other.host == rank.host}
+        if 1 < len(here) < len(ranks) and here == set(late):
+            causes.append(f"all ranks on host {rank.host} are behind, and no others")
+        found.append(Straggler(rank.rank, phase, behind, share, "; ".join(causes)))
     return tuple(sorted(found, key=lambda straggler: (-straggler.behind_s, straggler.rank)))
 
 
-def _late_input(rank: Rank, middle: Rank, behind: float) -> bool:
-    """Whether a delay against the median rank shows in the input alone."""
-    if isinstance(rank.input_, Missing) or isinstance(middle.input_, Missing):
-        return False
-    return rank.input_.seconds - middle.input_.seconds >= _EXPLAINS * behind
-
-
-def _causes(rank: Rank, middle: Rank, ranks: Sequence[Rank], phase: str) -> Iterator[str]:
+def _causes(rank: Rank, middle: Rank, ranks: Sequence[Rank]) -> Iterator[str]:
     """The differences of the rank from the median one, likeliest first."""
-    own_input, usual_input = rank.input_, middle.input_
-    if phase == "input" and isinstance(own_input, Measure) and isinstance(usual_input, Measure):
-        own, other = ms(own_input.seconds), ms(usual_input.seconds)
-        yield f"its input takes {own} a step, that of rank {middle.rank} {other}"
     own_batch, usual_batch = rank.batch_size, middle.batch_size
     if own_batch and usual_batch and own_batch > _FULLER_BATCH * usual_batch:
         yield f"its batch holds {own_batch:,} samples, that of rank {middle.rank} {usual_batch:,}"
@@ -226,22 +213,17 @@ def _gpu(rank: Rank, middle: Rank, samples: Sequence[Sample]) -> Iterator[str]:
 
     Only where it is known which GPU of the host each of the two has, and each has its own.
     """
-    own, other = rank.gpu, middle.gpu
-    if rank.host != middle.host or own is None or other is None or own == other:
+    if rank.host != middle.host or None in (rank.gpu, middle.gpu) or rank.gpu == middle.gpu:
         return
-    clock, reasons = _clock(own, samples)
-    usual, usual_reasons = _clock(other, samples)
-    slowed = ", ".join(sorted(reasons - usual_reasons))
-    if clock and usual and clock < _SLOWER_CLOCK * usual:
+    clocks, reasons = [], []
+    for index in (rank.gpu, middle.gpu):
+        gpus = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
+        known_mhz = [gpu.sm_clock_mhz for gpu in gpus if gpu.sm_clock_mhz]
+        clocks.append(statistics.fmean(known_mhz) if known_mhz else 0.0)
+        reasons.append({reason for gpu in gpus for reason in gpu.throttle or ()})
+    (own, usual), slowed = clocks, ", ".join(sorted(reasons[0] - reasons[1]))
+    if own and own < _SLOWER_CLOCK * usual:
         why = f" ({slowed})" if slowed else ""
-        yield f"its GPU ran at {clock:.0f} MHz, that of rank {middle.rank} at {usual:.0f}{why}"
+        yield f"its GPU ran at {own:.0f} MHz, that of rank {middle.rank} at {usual:.0f}{why}"
     elif slowed:
         yield f"its GPU was slowed down by {slowed}"
-
-
-def _clock(index: int, samples: Sequence[Sample]) -> tuple[float | None, set[str]]:
-    """The mean clock of a GPU, and the reasons that slowed it down."""
-    gpus = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
-    clocks = [gpu.sm_clock_mhz for gpu in gpus if gpu.sm_clock_mhz]
-    reasons = {reason for gpu in gpus for reason in gpu.throttle or ()}
-    return (statistics.fmean(clocks) if clocks else None), reasons

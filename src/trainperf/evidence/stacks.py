@@ -86,44 +86,31 @@ def functions(observed: Observed) -> tuple[FunctionCost, ...]:
             at = count["line"] or count["def"]  # the code object may have no line
             groups[key].append({**count, "line": at})
     where = observed.facts.get("where") or observed.start.get("where") or {}
-    found = [
-        _cost(key, counts, total)
-        for key, counts in groups.items()
-        if total and not _runs_the_loop(key, counts, where)
-    ]
-    kept = [cost for cost in found if cost.share >= LEAST_OF_FUNCTION]
-    return tuple(sorted(kept, key=lambda cost: -cost.share))
-
-
-def _runs_the_loop(
-    key: tuple[str, str, int, str], counts: list[dict[str, Any]], where: dict[str, Any]
-) -> bool:
-    thread, file, _, name = key
-    bare = name.rpartition(".")[2]  # samples name a method with its class, places do not
-    if thread != "main" or file != where.get("file") or bare != where.get("function"):
-        return False
-    first, last = where["line"], max(where["line"], where.get("end_line") or 0)
-    beneath = sum(count["n"] for count in counts if first <= count["line"] <= last)
-    return bool(beneath >= 0.5 * sum(count["n"] for count in counts))
-
-
-def _cost(key: tuple[str, str, int, str], counts: list[dict[str, Any]], total: int) -> FunctionCost:
-    thread, file, _, name = key
-    lines: Counter[int] = Counter()
-    into: Counter[str] = Counter()
-    for count in counts:
-        lines[count["line"]] += count["n"]
-        into[count["into"]] += count["n"]
-    samples = sum(lines.values())
-    return FunctionCost(
-        name=name,
-        file=file,
-        line=lines.most_common(1)[0][0],
-        share=min(1.0, samples / total),
-        thread="main" if thread == "main" else "worker",
-        samples=samples,
-        calls_into=into.most_common(1)[0][0],
-    )
+    found = []
+    for (thread, file, _, name), counts in groups.items():
+        lines, into = Counter[int](), Counter[str]()
+        for count in counts:
+            lines[count["line"]] += count["n"]
+            into[count["into"]] += count["n"]
+        samples = lines.total()
+        bare = name.rpartition(".")[2]  # samples name a method with its class, places do not
+        if thread == "main" and file == where.get("file") and bare == where.get("function"):
+            of_loop = range(where["line"], max(where["line"], where.get("end_line") or 0) + 1)
+            if sum(n for line, n in lines.items() if line in of_loop) >= 0.5 * samples:
+                continue
+        if not total or samples < LEAST_OF_FUNCTION * total:
+            continue
+        cost = FunctionCost(
+            name=name,
+            file=file,
+            line=lines.most_common(1)[0][0],
+            share=min(1.0, samples / total),
+            thread="main" if thread == "main" else "worker",
+            samples=samples,
+            calls_into=into.most_common(1)[0][0],
+        )
+        found.append(cost)
+    return tuple(sorted(found, key=lambda cost: -cost.share))
 
 
 @dataclass
@@ -145,16 +132,6 @@ class _Tally:
     of_model: int = 0  # samples in which a model or a layer ran, on it or around it
     native_s: float = 0.0  # of "library", code that is not Python
     device_s: float | None = None
-
-    def made_at(self, traced: dict[str, Any]) -> None:
-        """Name a line that was traced and perhaps not sampled."""
-        self.function = self.function or traced["where"]["function"]
-        self.text = self.text or traced["text"]
-
-    @property
-    def takes_input(self) -> bool:
-        """Whether a compiled step that was called here may take its input by itself: `fit`."""
-        return any(call.startswith(FIT) for call in self.calls)
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""
@@ -179,6 +156,9 @@ class _Tally:
         )
 
 
+Tallies = defaultdict[Place, _Tally]
+
+
 def lines(observed: Observed, times: Times) -> StepLines | Missing:
     """Put a step's seconds on lines; `Missing` where stacks were not sampled, or too seldom.
 
@@ -186,24 +166,24 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
     whose operators a backward derives, and whose a compiled graph runs: where those were traced
     their time goes to the lines that made them, in the traced proportions.
     """
-    real = times.real_
+    real, sampled = times.real_, list(observed.of("stacks"))
     if isinstance(real, Missing):
         return real
-    total = sum(int(event.get("whole", 0)) for event in observed.of("stacks"))
-    total_s = sum(float(event.get("whole_s", 0.0)) for event in observed.of("stacks"))
+    total = sum(int(event.get("whole", 0)) for event in sampled)
+    total_s = sum(float(event.get("whole_s", 0.0)) for event in sampled)
     if not total_s:
         return NOT_SAMPLED
     if total < LEAST_SAMPLES:
         return Missing(f"the stacks of its steps were sampled {total} times, which tells no shares")
-    own: defaultdict[Place, _Tally] = defaultdict(_Tally)
-    beside: defaultdict[Place, _Tally] = defaultdict(_Tally)
-    for event in observed.of("stacks"):
+    own, beside = Tallies(_Tally), Tallies(_Tally)
+    for event in sampled:
         for stack in event.get("stacks", ()):
             if stack["path"]:
                 _count(own if stack["thread"] == "main" else beside, stack, real.seconds / total_s)
-    for event in observed.of("torch_lines"):
+    traced = list(observed.of("torch_lines"))
+    for event in traced:
         _with_operators(own, event)
-    if observed.framework == "torch" and next(observed.of("torch_lines"), None) is None:
+    if observed.framework == "torch" and not traced:
         for tally in own.values():  # what code is not Python was not seen: most is a tensor's
             tally.seconds["operators"] += tally.native_s
             tally.seconds["library"] -= tally.native_s
@@ -213,7 +193,9 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
     for event in graphs:
         _with_graphs(own, event, times)
     _leave_heads(own)
-    _in_loops(own, observed)
+    for event in sampled:
+        for source in event.get("sources", ()):
+            _in_loops(own, source)
     found = [tally.line(place) for place, tally in own.items()]
     found = [line for line in found if line.parts and line.weight >= LEAST_SHARE * real.seconds]
     return StepLines(
@@ -225,17 +207,12 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
     )
 
 
-def _waiting_within(
-    tallies: defaultdict[Place, _Tally],
-    beside: dict[Place, _Tally],
-    fed: set[Place],
-    times: Times,
-) -> None:
+def _waiting_within(own: Tallies, beside: Tallies, fed: set[Place], times: Times) -> None:
     """Tell what a compiled step that takes its input itself waits for it from its operators.
 
     That is what a real step takes longer than a resident one, as far as it was not seen elsewhere.
     Where Python makes the input on other threads meanwhile, it goes to the lines that do. `fed`
-    are calls that were traced, and took batches within.
+    are calls that were traced, and took batches within; `fit` takes them as well.
     """
     if isinstance(times.real_, Missing) or isinstance(times.resident_, Missing):
         return
@@ -243,8 +220,12 @@ def _waiting_within(
     noise = times.noise if times.waiting_noise is None else times.waiting_noise
     if waits < 2 * noise * times.real:
         return
-    waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in tallies.values())
-    calls = [tally for place, tally in tallies.items() if tally.takes_input or place in fed]
+    waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in own.values())
+    calls = [
+        tally
+        for place, tally in own.items()
+        if place in fed or any(call.startswith(FIT) for call in tally.calls)
+    ]
     step = max(calls, key=lambda tally: tally.seconds["operators"], default=None)
     if step is None or waits <= 0:
         return
@@ -253,7 +234,7 @@ def _waiting_within(
     makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
     making = sum(tally.seconds["input"] for tally in makers.values())
     for place, maker in makers.items():
-        tally = tallies[place]
+        tally = own[place]
         tally.function, tally.text = maker.function, maker.text
         tally.calls.update(maker.calls)
         tally.seconds["input"] += moved * maker.seconds["input"] / making
@@ -261,46 +242,42 @@ def _waiting_within(
         step.seconds["input"] += moved
 
 
-def _leave_heads(tallies: dict[Place, _Tally]) -> None:
+def _leave_heads(tallies: Tallies) -> None:
     """Count a function's head for its dearest line: a thread that enters waits there for others."""
     heads = [place for place, tally in tallies.items() if tally.text.startswith(HEADS)]
     for head in heads:
+        function = (head[0], tallies[head].function)
         within = [
-            (sum(tally.seconds.values()), place)
+            tally
             for place, tally in tallies.items()
-            if place not in heads
-            and (place[0], tally.function) == (head[0], tallies[head].function)
+            if place not in heads and (place[0], tally.function) == function
         ]
         if within:
-            tally, left = tallies[max(within)[1]], tallies.pop(head)
+            left = tallies.pop(head)
+            tally = max(within, key=lambda tally: sum(tally.seconds.values()))
             tally.samples += left.samples
             for kind, seconds in left.seconds.items():
                 tally.seconds[kind] += seconds
 
 
-def _in_loops(tallies: dict[Place, _Tally], observed: Observed) -> None:
-    """Find for each line the innermost loop of its function that it stands in."""
-    for event in observed.of("stacks"):
-        for source in event.get("sources", ()):
-            tree = _tree_of(source["text"], source["def"])
-            loops = [node for node in ast.walk(tree) if isinstance(node, LOOPS)] if tree else []
-            for (file, number), tally in tallies.items():
-                around = [
-                    loop.lineno for loop in loops if loop.lineno <= number <= (loop.end_lineno or 0)
-                ]
-                if around and (file, tally.function) == (source["file"], source["function"]):
-                    line = source["text"].splitlines()[max(around) - source["def"]]
-                    tally.loop = Site(file, max(around), tally.function)
-                    tally.loop_text = line.strip().rstrip(":")
-
-
-def _tree_of(text: str, first: int) -> ast.AST | None:
-    """The tree of a function's source, with the lines that it has in its file."""
+def _in_loops(tallies: Tallies, source: dict[str, Any]) -> None:
+    """Find for each line of a function's source the innermost loop that it stands in."""
+    first = source["def"]
     try:
-        tree = ast.parse(textwrap.dedent(text))
+        tree = ast.parse(textwrap.dedent(source["text"]))
     except (SyntaxError, ValueError):
-        return None
-    return ast.increment_lineno(tree, first - 1) if tree.body else None
+        return
+    spans = [
+        (node.lineno + first - 1, (node.end_lineno or 0) + first - 1)
+        for node in ast.walk(tree)
+        if isinstance(node, LOOPS)
+    ]
+    for (file, number), tally in tallies.items():
+        around = [head for head, end in spans if head <= number <= end]
+        if around and (file, tally.function) == (source["file"], source["function"]):
+            line = source["text"].splitlines()[max(around) - first]
+            tally.loop = Site(file, max(around), tally.function)
+            tally.loop_text = line.strip().rstrip(":")
 
 
 def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:
@@ -311,41 +288,35 @@ def _place(site: dict[str, Any]) -> Place:
     return site["file"], int(site["line"])
 
 
-def _count(tallies: defaultdict[Place, _Tally], stack: dict[str, Any], second: float) -> None:
+def _count(tallies: Tallies, stack: dict[str, Any], second: float) -> None:
     """Count a stack for its innermost line; `second` are those of a step for each sampled one."""
     *callers, innermost = stack["path"]
     tally, counted = tallies[_place(innermost)], int(stack["n"])
-    seconds = stack["s"] * second
+    within, into, seconds = stack["within"], stack["into"], stack["s"] * second
     tally.function, tally.text = innermost["function"], stack["text"]
     tally.samples += counted
-    tally.of_model += counted if stack["within"] == "model" else 0
-    kind = _kind(stack)
+    tally.of_model += counted if within == "model" else 0
+    kind: LineKind = "library" if into or stack["native"] else "python"
+    if within in REASONS:
+        kind = REASONS[within]
+    elif into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
+        kind = "waiting" if into.rpartition(".")[2] in WAITS else "operators"
     tally.seconds[kind] += seconds
-    if kind == "library" and not stack["into"]:
+    if kind == "library" and not into:
         tally.native_s += seconds
-    called = (Site(*_place(caller), caller["function"]) for caller in callers)
-    tally.callers[tuple(called)] += counted
-    if call := stack["call"] or stack["into"]:
+    tally.callers[tuple(Site(*_place(caller), caller["function"]) for caller in callers)] += counted
+    if call := stack["call"] or into:
         tally.calls[call] += counted
 
 
-def _kind(stack: dict[str, Any]) -> LineKind:
-    within, into = stack["within"], stack["into"]
-    if within in REASONS:
-        return REASONS[within]
-    if into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
-        return "waiting" if into.rpartition(".")[2] in WAITS else "operators"
-    return "library" if into or stack["native"] else "python"
-
-
-def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
+def _with_operators(tallies: Tallies, event: Event) -> None:
     """Join what a line's own operators take, and what their backward takes.
 
-    Native code that ran on a line with operators of the framework was theirs.
+    Native code that ran on a line with operators of the framework was theirs. The time of the
+    backward goes from the lines it was sampled on to those that own it.
     """
     for line in event["lines"]:
-        tally = tallies[_place(line["where"])]
-        tally.made_at(line)
+        tally = _made_at(tallies, line)
         tally.operators = line["operators"]
         tally.elements = line["elements"]
         loop = line["loop"]
@@ -355,7 +326,13 @@ def _with_operators(tallies: defaultdict[Place, _Tally], event: Event) -> None:
             tally.device_s = line["device_s"] + line["backward_s"]
         tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
-    _share_backward(tallies, _owners(tallies, event, "backward_s", event["all_backward_s"]))
+    owners = _owners(tallies, event, "backward_s", event["all_backward_s"])
+    whole = sum(tally.seconds["backward"] for tally in tallies.values())
+    owned = sum(share for _, share in owners)
+    for tally in tallies.values():
+        tally.seconds["backward"] *= 1 - owned
+    for tally, share in owners:
+        tally.seconds["backward"] += whole * share
 
 
 def _looks(seen: dict[str, Any]) -> Looks | None:
@@ -370,7 +347,7 @@ def _looks(seen: dict[str, Any]) -> Looks | None:
     return None if looks == Looks() else looks
 
 
-def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) -> None:
+def _with_graphs(own: Tallies, event: Event, times: Times) -> None:
     """Put what runs in compiled graphs on the lines that made their operators.
 
     It was sampled where the graphs are called, together with what the framework does to call them.
@@ -394,26 +371,15 @@ def _with_graphs(own: defaultdict[Place, _Tally], event: Event, times: Times) ->
         tally.in_layer = bool(line["layer"])
 
 
-def _owners(
-    tallies: defaultdict[Place, _Tally], event: Event, name: str, whole: float
-) -> list[tuple[_Tally, float]]:
+def _owners(tallies: Tallies, event: Event, name: str, whole: float) -> list[tuple[_Tally, float]]:
     """The lines that made what was traced, each with its share of the time that it took."""
-    owners = []
-    for line in event["lines"]:
-        if whole and line.get(name):
-            tally = tallies[_place(line["where"])]
-            tally.made_at(line)
-            owners.append((tally, line[name] / whole))
-    return owners
+    made = [line for line in event["lines"] if whole and line.get(name)]
+    return [(_made_at(tallies, line), line[name] / whole) for line in made]
 
 
-def _share_backward(
-    tallies: defaultdict[Place, _Tally], owners: list[tuple[_Tally, float]]
-) -> None:
-    """Take the time of the backward from the lines it was sampled on to those that own it."""
-    owned, whole = sum(share for _, share in owners), 0.0
-    for tally in tallies.values():
-        whole += tally.seconds["backward"]
-        tally.seconds["backward"] *= 1 - owned
-    for tally, share in owners:
-        tally.seconds["backward"] += whole * share
+def _made_at(tallies: Tallies, traced: dict[str, Any]) -> _Tally:
+    """The tally of a line that was traced and perhaps not sampled."""
+    tally = tallies[_place(traced["where"])]
+    tally.function = tally.function or traced["where"]["function"]
+    tally.text = tally.text or traced["text"]
+    return tally

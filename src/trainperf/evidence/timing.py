@@ -90,17 +90,20 @@ def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure
         return _partial(observed, phase)
     means = tuple(seconds / steps for seconds, steps in blocks)
     found = estimate(means, [steps for _, steps in blocks])
-    return Measure(
-        found.value,
-        round(sum(steps for _, steps in blocks)),
-        means,
-        *_interval(found.value, found.half),
-        disturbed=len(timed) - len(blocks),
-    )
+    steps = round(sum(steps for _, steps in blocks))
+    return measured(found.value, found.half, steps, means, disturbed=len(timed) - len(blocks))
 
 
-def _interval(seconds: float, half: float | None) -> tuple[float | None, float | None]:
-    return (None, None) if half is None else (max(0.0, seconds - half), seconds + half)
+def measured(
+    seconds: float,
+    half: float | None,
+    steps: int,
+    means: tuple[float, ...] = (),
+    disturbed: int = 0,
+) -> Measure:
+    """A time of so many steps with its interval, if that is known."""
+    low, high = (None, None) if half is None else (max(0.0, seconds - half), seconds + half)
+    return Measure(seconds, steps, means, low, high, disturbed)
 
 
 def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
@@ -137,15 +140,12 @@ def _waiting_noise(observed: Observed, calm: Calm | None) -> float | None:
     while is in none of these differences.
     """
     real, resident = _blocks(observed, "real"), _blocks(observed, "resident")
-    both = (
-        b
+    losses = [
+        1 - (resident[b][0] / resident[b][1]) / (real[b][0] / real[b][1])
         for b in real
         if b in resident and (calm is None or {("real", b), ("resident", b)} <= calm)
-    )
-    pairs = [(real[b], resident[b]) for b in both]
-    if not pairs:
-        return None
-    return estimate([1 - (other[0] / other[1]) / (d / n) for (d, n), other in pairs]).half
+    ]
+    return estimate(losses).half if losses else None
 
 
 def _partial(observed: Observed, phase: str) -> Measure | Missing:
@@ -175,14 +175,9 @@ def _input(observed: Observed) -> Measure | Missing:
     means = tuple(slope[0] * per_step for slope in slopes if slope is not None)
     if not means:
         return observed.missing("input", "the run ended before the input phase was complete")
-    seconds, half = statistics.median(means), estimate(means).half
     batches = sum(slope[1] for slope in slopes if slope is not None)
-    return Measure(
-        seconds,
-        max(1, batches // per_step),
-        means,
-        *_interval(seconds, half),
-    )
+    steps = max(1, batches // per_step)
+    return measured(statistics.median(means), estimate(means).half, steps, means)
 
 
 def _slope(marks: list[tuple[float, int]]) -> tuple[float, int] | None:
@@ -193,10 +188,8 @@ def _slope(marks: list[tuple[float, int]]) -> tuple[float, int] | None:
     """
     end, total = marks[-1]
     later = [mark for mark in marks if mark[0] >= end / 2]
-    for t, count in (*later, marks[0]):
-        if count < total:
-            return (end - t) / (total - count), total - count
-    return None
+    known = ((t, count) for t, count in (*later, marks[0]) if count < total)
+    return next((((end - t) / (total - count), total - count) for t, count in known), None)
 
 
 def _host(observed: Observed) -> float | Missing:
@@ -240,16 +233,15 @@ def startup(observed: Observed) -> StartUp | None:
 def between_epochs(observed: Observed) -> BetweenEpochs | None:
     """The time between two epochs: in all where one ended, else the restart alone."""
     gaps = list(observed.of("between"))
-    firsts = list(_opening(observed))
     real = measure(observed, "real")
     usual = real.seconds * observed.steps_per_call if isinstance(real, Measure) else 0.0
-    excess = [max(0.0, event["t"] - event["s"] - usual) for event in firsts]
+    excess = [max(0.0, event["t"] - event["s"] - usual) for event in _opening(observed)]
     restart = statistics.median(excess) if excess else None
     epoch_steps = observed.facts.get("epoch_steps")
     if not gaps:
         if restart is None:
             return None
-        return BetweenEpochs(restart, len(firsts), epoch_steps, restart_s=restart)
+        return BetweenEpochs(restart, len(excess), epoch_steps, restart_s=restart)
     usual_gaps = gaps[1:] or gaps  # the first one traces the validation, once
     seconds = statistics.median(event["seconds"] for event in usual_gaps)
     spans = list(map(host_times, usual_gaps))
@@ -258,8 +250,16 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
         for event in observed.of("evaluate")
         if any(first <= event["s"] <= last for first, last in spans)
     ]
-    costs = callbacks(observed)
-    epoch_ends = [cost.epoch_s for cost in costs if cost.epoch_s is not None]
+    epoch_ends = [cost.epoch_s for cost in callbacks(observed) if cost.epoch_s is not None]
+    first_s = None
+    if len(gaps) > 1:
+        first_s = max(0.0, float(gaps[0]["seconds"]) - seconds)
+        if observed.framework == "tensorflow" and observed.start["kind"] != "iterator":
+            # The first pause of `fit` closes the iterator of an epoch that we broke off, for which
+            # tf.data waits up to seconds, and for none where epochs end by themselves.
+            began, ended = host_times(gaps[0])
+            traces = [event for event in observed.all("trace") if began <= event["s"] <= ended]
+            first_s = min(first_s, float(sum(event["d"] for event in traces)))
     return BetweenEpochs(
         seconds=seconds + (restart or 0.0),
         epochs_seen=len(gaps),
@@ -267,22 +267,8 @@ def between_epochs(observed: Observed) -> BetweenEpochs | None:
         validation_s=statistics.median(validation) if validation else None,
         callbacks_s=sum(epoch_ends) if epoch_ends else None,
         restart_s=restart,
-        first_s=_once(observed, gaps[0], seconds) if len(gaps) > 1 else None,
+        first_s=first_s,
     )
-
-
-def _once(observed: Observed, first: Event, usual_s: float) -> float:
-    """Seconds that the first pause between epochs takes beyond a usual one.
-
-    In Keras's `fit` no more than is traced in it: it closes the iterator of an epoch that we broke
-    off, for which tf.data waits up to seconds, and for none where epochs end by themselves.
-    """
-    excess = max(0.0, float(first["seconds"]) - usual_s)
-    if observed.framework != "tensorflow" or observed.start["kind"] == "iterator":
-        return excess
-    began, ended = host_times(first)
-    traces = (event["d"] for event in observed.all("trace") if began <= event["s"] <= ended)
-    return min(excess, float(sum(traces)))
 
 
 def _opening(observed: Observed) -> Iterator[Event]:
@@ -299,29 +285,21 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
     """The probes by name, each with its ratio and interval, or why it was not run."""
     found: dict[str, Probe | Missing] = {}
     for event in observed.of("missing"):
-        what = str(event["what"])
-        missing = Missing(str(event["reason"]), event.get("applies", True))
-        if what.startswith("probe "):
-            found[what.removeprefix("probe ")] = missing
-        elif what == "probes":
-            found["all changes"] = missing
+        what, missing = event["what"], Missing(str(event["reason"]), event.get("applies", True))
+        if what == "probes" or what.startswith("probe "):
+            found["all changes" if what == "probes" else what[len("probe ") :]] = missing
     for event in observed.of("probe"):
         found[event["name"]] = probe(event)
     return found
 
 
-MOST = {"double_batch": 2.0}
-"""The ratios that no probe can exceed: twice the samples take no less time than once."""
-
-
 def probe(event: Event) -> Probe:
     """The geometric mean of the paired ratios, trimmed, with an interval on their logarithms."""
     pairs = list(zip(event["base"], event["candidate"], strict=False))
-    logs = [math.log(base / candidate) for base, candidate in pairs]
-    ratio = estimate(logs)
-    middle = ratio.value
-    half = math.log(2) if ratio.half is None else ratio.half
-    most = MOST.get(event["name"], math.inf)
+    ratio = estimate([math.log(base / candidate) for base, candidate in pairs])
+    middle, half = ratio.value, math.log(2) if ratio.half is None else ratio.half
+    # Twice the samples take no less time than once, whatever a probe reads.
+    most = 2.0 if event["name"] == "double_batch" else math.inf
     return Probe(
         name=event["name"],
         base_s=statistics.geometric_mean(base for base, _ in pairs),

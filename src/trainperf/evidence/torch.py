@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from trainperf.evidence.events import Observed, Parts, read_as, site
 from trainperf.evidence.facts import COUNTED
@@ -72,9 +72,7 @@ def torch(
 
     calls, traces = values(StepCalls), values(Trace)
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
-    split = parts.read("the parts of a step", _split, observed, event)
-    if not gpu:
-        split = adding_up(split, real)
+    split = parts.read("the parts of a step", _split, observed, event, None if gpu else real)
     return Torch(
         # one of each place: as it was last recorded, in the order of the first time
         loaders=tuple({loader.where: loader for loader in values(Loader)}.values()),
@@ -86,7 +84,7 @@ def torch(
         syncs=tuple(sorted(values(SyncPoint, taken), key=lambda sync: -sync.seconds)),
         logs=tuple(sorted(values(LogCall, taken), key=lambda log: -log.seconds)),
         waits=tuple(sorted(values(DeviceWait, taken), key=lambda wait: -wait.calls)),
-        flags=parts.read_or({}, "the flags of PyTorch", _flags, observed),
+        flags=dict(flags[-1]["values"]) if (flags := list(observed.of("torch_flags"))) else {},
         memory=parts.read_or({}, "the memory of the device", _memory, observed),
         trace=traces[-1] if traces else None,
         untraced=why,
@@ -128,29 +126,22 @@ def _taken_apart(observed: Observed) -> tuple[Event | None, tuple[float, float]]
     return least, (least["t"], min(after, default=math.inf))
 
 
-def _split(observed: Observed, event: Event | None) -> tuple[StepPart, ...] | Missing:
-    if event is None:
-        return observed.missing("split", SPLIT.reason)
-    return tuple(
-        StepPart(
-            name,
-            seconds / event["steps"],
-            calls / event["steps"],
-            site(where[0]) if where else None,
-        )
-        for name, (seconds, calls, *where) in event["parts"].items()
-    )
-
-
-def adding_up(
-    split: tuple[StepPart, ...] | Missing, real: Measure | Missing
+def _split(
+    observed: Observed, event: Event | None, real: Measure | Missing | None
 ) -> tuple[StepPart, ...] | Missing:
-    """The parts of a step if they add up to it, else why they are left out.
+    """The parts of a step if they add up to `real`, else why they are left out.
 
     What timing each call costs is allowed for. Not for a GPU: CUDA's debug mode is on in these
     steps there, and holds up the host wherever it waits.
     """
-    if isinstance(split, Missing) or isinstance(real, Missing):
+    if event is None:
+        return observed.missing("split", SPLIT.reason)
+    steps = event["steps"]
+    split = tuple(
+        StepPart(name, seconds / steps, calls / steps, site(where[0]) if where else None)
+        for name, (seconds, calls, *where) in event["parts"].items()
+    )
+    if not isinstance(real, Measure):
         return split
     whole = sum(part.seconds for part in split)
     hooks = HOOK_S * sum(part.calls for part in split)
@@ -163,11 +154,6 @@ def adding_up(
     )
 
 
-def _flags(observed: Observed) -> dict[str, Any]:
-    found = list(observed.of("torch_flags"))
-    return dict(found[-1]["values"]) if found else {}
-
-
 def _memory(observed: Observed) -> dict[str, int]:
     """What CUDA's allocator counted on the first GPU that is used."""
     event = next(observed.of("gpu_memory"), {})
@@ -176,19 +162,24 @@ def _memory(observed: Observed) -> dict[str, int]:
 
 
 def compiling(observed: Observed) -> Compiling:
-    """All that is known of compiling in the script."""
-    recompiling, breaks = _recompiling(observed), _breaks(observed)
-    return Compiling(_calls(observed), recompiling, breaks)
+    """All that is known of compiling in the script.
 
-
-def _calls(observed: Observed) -> tuple[CompileCall, ...]:
-    """The calls, one of each place: of a module `torch.compile` is called twice for one."""
-    found: dict[object, CompileCall] = {}
+    Of a module `torch.compile` is called twice for one call. A break has the first reason of its
+    place: others follow from it.
+    """
+    calls: dict[object, CompileCall] = {}
     for event in observed.all("torch_compile_call"):
         if event["where"]:
             call = read_as(CompileCall, event)
-            found.setdefault(call.where, call)
-    return tuple(found.values())
+            calls.setdefault(call.where, call)
+    breaks: dict[tuple[str, int], GraphBreak] = {}
+    for event in observed.all("torch_graph_break"):
+        if event["where"]:
+            new = read_as(GraphBreak, event)
+            place = new.where.file, new.where.line
+            known = breaks.get(place, new)
+            breaks[place] = replace(new, reason=known.reason, skips=new.skips or known.skips)
+    return Compiling(tuple(calls.values()), _recompiling(observed), tuple(breaks.values()))
 
 
 def _recompiling(observed: Observed) -> Recompiling | None:
@@ -221,16 +212,3 @@ def _recompiling(observed: Observed) -> Recompiling | None:
 
 def _in(event: Event, steps: list[Event]) -> bool:
     return any(step["s"] <= event["s"] <= step["t"] for step in steps)
-
-
-def _breaks(observed: Observed) -> tuple[GraphBreak, ...]:
-    """The places where graphs break, with the first reason of each: others follow from it."""
-    found: dict[tuple[str, int], GraphBreak] = {}
-    for event in observed.all("torch_graph_break"):
-        if event["where"]:
-            new = read_as(GraphBreak, event)
-            known = found.setdefault((new.where.file, new.where.line), new)
-            found[new.where.file, new.where.line] = replace(
-                new, reason=known.reason, skips=new.skips or known.skips
-            )
-    return tuple(found.values())

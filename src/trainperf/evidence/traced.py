@@ -12,6 +12,7 @@ from trainperf.child.timing.estimating import estimate
 from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
 from trainperf.errors import TrainperfError
 from trainperf.evidence.events import read_as
+from trainperf.evidence.timing import measured
 from trainperf.model import (
     Device,
     Evidence,
@@ -67,15 +68,21 @@ def evidence_of(trace: ChromeTrace) -> Evidence:
     real, waits = _real(trace, steps, work), _waits(trace, steps, work)
     if work:  # the first only fills the queue
         real, waits = real[1:], waits[1:]
-    passes = _passes(trace, steps, bool(work))
+    # Each step is read as a pass of the model, without what makes batches.
+    making = _joined(_spans(trace.named(NEXT)))
+    marks = [TraceEvent(PASS, at, end - at, "user_annotation") for at, end in steps]
+    events = (e for e in trace.events if e.kind != "cpu_op" or not _inside(making, e.at))
+    times_of = OperatorTimes([*events, *marks], "cuda" if work else "cpu")
+    passes = read_as(Trace, times_of.event())
     busy = passes.busy_s if work else None
     resident = [max(busy or 0.0, step - wait) for step, wait in zip(real, waits, strict=True)]
     waited = trace.named(NEXT)
+    pinned = bool(work) and not any(map(_pageable, work))
     alone = bool(waited) and all(ALONE in event.label for event in waited)
     times = Times(
         _measure(real),
         _measure(resident),
-        _measure(_held(steps, waited)) if alone else NOT_DRAINED,
+        _measure([_covered(_spans(waited), *s) / 1e6 for s in steps]) if alone else NOT_DRAINED,
         Missing("a trace does not tell"),
         waiting_noise=0.0,  # each wait was seen, none is the difference of two phases
         device_s=busy,
@@ -87,7 +94,8 @@ def evidence_of(trace: ChromeTrace) -> Evidence:
         loop=Loop("iterator", input_kind="DataLoader" if waited else ""),
         times=times,
         torch_=Torch(
-            loaders=_loaders(work) if alone else (),
+            # of workers a trace has no number
+            loaders=(Loader(role="training", pin_memory=pinned),) if alone else (),
             models=(_model(trace, len(steps)),),
             optimizers=_optimizers(trace, len(steps)),
             calls=StepCalls(),
@@ -102,14 +110,12 @@ NOWHERE = Machine("", "", "", "", 0, 0, None, 0.0, 0, 0, 0)
 
 
 def _device(trace: ChromeTrace, used: set[int]) -> Device:
-    if not used:
-        return Device("CPU", "", 1)
     known = dict(enumerate(trace.gpus))
     gpus = []
     for index in sorted(used):
         name, capability, size = known.get(index, ("GPU", "", None))
         gpus.append(CudaDevice(index, name, memory_total=size, compute_capability=capability))
-    return Device("GPU", gpus[0].name, len(gpus), tuple(gpus))
+    return Device("GPU", gpus[0].name, len(gpus), tuple(gpus)) if gpus else Device("CPU", "", 1)
 
 
 def _model(trace: ChromeTrace, steps: int) -> TorchModel:
@@ -117,28 +123,22 @@ def _model(trace: ChromeTrace, steps: int) -> TorchModel:
 
     By operators, or by kernels where the types of operators were not recorded.
     """
-    types = {
-        kind
-        for event in trace.events
-        if event.kind == "cpu_op" and event.label in PRODUCTS
-        for kind in event.types[:2]
-    }
-    found = {NAMES[kind] for kind in types if kind in NAMES}
+    operators = [event for event in trace.events if event.kind == "cpu_op"]
+    products = (event for event in operators if event.label in PRODUCTS)
+    found = {NAMES[kind] for event in products for kind in event.types[:2] if kind in NAMES}
+    kernels = [event.label for event in trace.events if event.kind == "kernel"]
     if not found:
-        kernels = [event.label for event in trace.events if event.kind == "kernel"]
-        if any(HALF.search(label) for label in kernels):
-            found.add("float16")
-        if any(SINGLE.search(label) for label in kernels):
-            found.add("float32")
+        named = (("float16", HALF), ("float32", SINGLE))
+        found = {name for name, pattern in named if any(map(pattern.search, kernels))}
     compiled = any(COMPILED.search(event.label) for event in trace.events)
-    called = Counter(event.label for event in trace.events if event.kind == "cpu_op")
-    layers = {layer: sum(called[one] for one in ops) // steps for layer, ops in LAYERS.items()}
+    called = Counter(event.label for event in operators)
+    layers = {layer: max(called[op] for op in ops) // steps for layer, ops in LAYERS.items()}
     return TorchModel("The model", dtypes=tuple(sorted(found)), compiled=compiled, modules=layers)
 
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::convolution", "aten::linear")
 LAYERS = {"Conv2d": ("aten::convolution",), "Linear": ("aten::addmm", "aten::linear")}
-"""Operators that stand for a layer of a class."""
+"""Operators that stand for a layer of a class: one of them, or one within another."""
 NAMES = {"float": "float32", "c10::Half": "float16", "c10::BFloat16": "bfloat16"}
 HALF = re.compile(
     r"(?:^|_)h(?:884|1688|16816|gemm|cudnn)|_f16|fp16|bf16|nvjet_[ht]|s(?:884|1688|16816)gemm_b?f",
@@ -192,15 +192,6 @@ def _waits(trace: ChromeTrace, steps: list[Span], work: list[TraceEvent]) -> lis
     return found
 
 
-def _passes(trace: ChromeTrace, steps: list[Span], on_gpu: bool) -> Trace:
-    """What ran in a step, each step read as a pass of the model, without what makes batches."""
-    making = _joined(_spans(trace.named(NEXT)))
-    marks = [TraceEvent(PASS, at, end - at, "user_annotation") for at, end in steps]
-    events = (e for e in trace.events if e.kind != "cpu_op" or not _inside(making, e.at))
-    times = OperatorTimes([*events, *marks], "cuda" if on_gpu else "cpu")
-    return read_as(Trace, times.event())
-
-
 def _parts(
     trace: ChromeTrace,
     steps: list[Span],
@@ -246,11 +237,6 @@ def _parts(
     return tuple(StepPart(name, spent) for name, spent in seconds.items() if spent > 0)
 
 
-def _loaders(work: list[TraceEvent]) -> tuple[Loader, ...]:
-    """The loader whose batches the process makes itself; of workers a trace has no number."""
-    return (Loader(role="training", pin_memory=bool(work) and not any(map(_pageable, work))),)
-
-
 def _pageable(event: TraceEvent) -> bool:
     return event.label.startswith(COPY) and "Pageable" in event.label
 
@@ -294,20 +280,10 @@ def _measure(values: list[float]) -> Measure:
 
     Where workers deliver by the handful, one step waits for all of it.
     """
-    mean, half = statistics.fmean(values), estimate(_blocks(values)).half
-    low, high = (None, None) if half is None else (max(0.0, mean - half), mean + half)
-    return Measure(mean, len(values), tuple(values), low, high)
-
-
-def _blocks(values: list[float]) -> list[float]:
     many = max(1, len(values) // BLOCKS)
     ends = range(0, len(values) - many + 1, many)
-    return [statistics.fmean(values[at : at + many]) for at in ends]
-
-
-def _held(steps: list[Span], waited: list[TraceEvent]) -> list[float]:
-    spans = _spans(waited)
-    return [_covered(spans, *step) / 1e6 for step in steps]
+    half = estimate([statistics.fmean(values[at : at + many]) for at in ends]).half
+    return measured(statistics.fmean(values), half, len(values), tuple(values))
 
 
 def _spans(events: list[TraceEvent]) -> list[Span]:

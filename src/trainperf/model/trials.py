@@ -56,7 +56,8 @@ class Trial:
     steps, in pairs of slices; of the whole script, in pairs of plain runs; of a turn of what the
     script repeats, by pairs of calls that were timed in place; or of the step without its input (in
     PyTorch forward and backward), by pairs of blocks with and without the change in the loop of the
-    observed run: it gained nothing there, and no process was started for it.
+    observed run: it gained nothing there, and no process was started for it. One that came too
+    `late` was not tried for want of time: a longer budget would do.
     """
 
     fix: str
@@ -77,6 +78,7 @@ class Trial:
     note: str = ""
     on_top: tuple[str, ...] = ()
     basis: Literal["steps", "whole runs", "calls", "in the loop"] = "steps"
+    late: bool = False
 
     @property
     def name(self) -> str:

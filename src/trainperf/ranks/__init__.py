@@ -97,10 +97,12 @@ def find(environ: Mapping[str, str], sagemaker_dir: str | Path = SAGEMAKER_CONFI
     mpirun, then `TF_CONFIG` and SageMaker's: a launcher that was started by
     another one knows the ranks. Raises `TrainperfError` where what they say cannot be.
     """
-    told = (one for one in LAUNCHERS if environ.get(one.rank) and not _of_daemons(one, environ))
-    launcher = next(told, None)
-    found = _launched(launcher, environ) if launcher is not None else tf_config(environ)
-    found = found or sagemaker(environ, Path(sagemaker_dir))
+    for launcher in LAUNCHERS:
+        if environ.get(launcher.rank) and not _of_daemons(launcher, environ):
+            found: Place | None = _launched(launcher, environ)
+            break
+    else:
+        found = _tf_config(environ) or _sagemaker(environ, Path(sagemaker_dir))
     return found if found is not None and found.world_size > 1 else None
 
 
@@ -176,53 +178,53 @@ def check_alone(command: Sequence[str], environ: Mapping[str, str]) -> None:
         )
 
 
-def tf_config(environ: Mapping[str, str]) -> Place | None:
+def _tf_config(environ: Mapping[str, str]) -> Place | None:
     """A task of the cluster in `TF_CONFIG`."""
     text = environ.get("TF_CONFIG", "")
     if not text.strip():
         return None
-    said = read_json(text, "TF_CONFIG")
+    said = _read_json(text, "TF_CONFIG")
     cluster, task = said.get("cluster"), said.get("task")
     if not cluster:
         return None
     if not isinstance(cluster, dict) or not isinstance(task, dict):
         raise TrainperfError("TF_CONFIG has no cluster with a task in it", TF_CONFIG_HINT)
-    kind, index = str(task.get("type", "")), task.get("index")
-    training = {name: _listed(cluster.get(name)) for name in ("chief", "master", "worker")}
-    size = sum(map(len, training.values()))
-    if kind not in training:
+    kind, index = str(task.get("type", "")), str(task.get("index"))
+    counts = {name: len(cluster.get(name) or ()) for name in ("chief", "master", "worker")}
+    if kind not in counts:
         raise TrainperfError(
             f"TF_CONFIG makes this {kind or 'no task'} of the cluster, which trains no model",
             "observe the workers; start this one without trainperf",
         )
-    if not re.fullmatch(r"[0-9]+", str(index)) or not 0 <= int(str(index)) < len(training[kind]):
+    if not re.fullmatch("[0-9]+", index) or int(index) >= counts[kind]:
         raise TrainperfError(
-            f"TF_CONFIG says {kind} {index!r}, but its cluster has {len(training[kind])} of them",
+            f"TF_CONFIG says {kind} {index}, but its cluster has {counts[kind]} of them",
             TF_CONFIG_HINT,
         )
-    before = 0 if kind != "worker" else size - len(training["worker"])
-    return Place(before + int(str(index)), size, "TF_CONFIG", _digest(cluster))
+    size = sum(counts.values())
+    before = size - counts["worker"] if kind == "worker" else 0
+    return Place(before + int(index), size, "TF_CONFIG", _digest(cluster))
 
 
-def sagemaker(environ: Mapping[str, str], config: Path) -> Place | None:
+def _sagemaker(environ: Mapping[str, str], config: Path) -> Place | None:
     """One host of a SageMaker training job."""
     file = config / RESOURCES
     try:
-        said = read_json(file.read_text(encoding="utf-8"), str(file))
+        said = _read_json(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeDecodeError):
         return None
-    hosts, current = _listed(said.get("hosts")), str(said.get("current_host", ""))
+    hosts, current = sorted(map(str, said.get("hosts") or ())), str(said.get("current_host", ""))
     if current not in hosts:
         raise TrainperfError(
             f"{file} does not list this host, {current!r}, among its hosts",
             f"its hosts are {', '.join(hosts) or 'none'}",
         )
-    rank = sorted(hosts).index(current)
-    job = environ.get("TRAINING_JOB_NAME") or _digest(sorted(hosts))
+    job = environ.get("TRAINING_JOB_NAME") or _digest(hosts)
+    rank = hosts.index(current)
     return Place(rank, len(hosts), "SageMaker", job, node=rank)
 
 
-def read_json(text: str, source: str) -> dict[str, Any]:
+def _read_json(text: str, source: str) -> dict[str, Any]:
     try:
         said = json.loads(text)
     except ValueError as error:
@@ -230,10 +232,6 @@ def read_json(text: str, source: str) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise TrainperfError(f"{source} holds no object", "correct it, or unset it")
     return said
-
-
-def _listed(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []
 
 
 def _digest(value: object) -> str:

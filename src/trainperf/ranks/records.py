@@ -18,7 +18,7 @@ from pathlib import Path
 import trainperf
 from trainperf import store
 from trainperf.errors import TrainperfError
-from trainperf.model import FORMAT_VERSION, Ending, Event, Machine, Recording, Run
+from trainperf.model import FORMAT_VERSION, Ending, Machine, Recording, Run
 from trainperf.model.words import signal_name
 from trainperf.ranks import Place
 from trainperf.run.event_files import EventFiles
@@ -96,26 +96,23 @@ def load_recording(record: RankRecord, folder: Path) -> Recording:
     are all there is. Raises `TrainperfError` if nothing can be read.
     """
     file = folder / store.RECORDING_FILE
-    events = {} if file.exists() else _events(folder)
-    if not events:
+    files = EventFiles(folder, lambda event: None)
+    if not file.exists():
+        with suppress(OSError):
+            files.read()
+    found = {pid: tuple(events) for pid, events in files.events.items() if events}
+    if not found:
         return store.load_recording(file)
-    times = [event["t"] for each in events.values() for event in each]
+    times = [event["t"] for events in found.values() for event in events]
     return Recording(
         run=Run(record.command, record.cwd, record.label),
         ending=Ending.SIGNALLED,
         exit_status=None,
         started=min(times),
         ended=max(times),
-        events={pid: tuple(each) for pid, each in events.items()},
+        events=found,
         output_tail=output_tail(folder),
     )
-
-
-def _events(folder: Path) -> dict[int, list[Event]]:
-    files = EventFiles(folder, lambda event: None)
-    with suppress(OSError):
-        files.read()
-    return {pid: each for pid, each in files.events.items() if each}
 
 
 def clean(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whose processes are whose: told by clocks that nobody sets, and by pid namespaces."""
+"""Whose processes are whose, told by clocks that nobody sets."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ def machine() -> str:
         started = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{started} {os.readlink('/proc/self/ns/pid')}"
     return ""
-
-
-def pid_namespace(pid: int | str = "self") -> str:
-    """Name the pid namespace of a process; raises `OSError` where that may not be read."""
-    return os.readlink(f"/proc/{pid}/ns/pid")
 
 
 def began(pid: int) -> int | None:

@@ -19,8 +19,6 @@ KERNELS = ("ipykernel", "colab_kernel")
 """How the programs are named that run the cells of a notebook."""
 CLOCKS_S = 2.0
 """By so much may the clock that tells when a process began differ from that of files."""
-SHOWN = 8
-"""Python processes below one that is none, at most, that are named."""
 
 _OF_A_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 """Variables that a launcher sets for each rank and does not have itself."""
@@ -143,9 +141,9 @@ def _not_a_program(process: psutil.Process) -> TrainperfError:
     if _is_python(process):
         why = "a Python without a script in its command: a prompt, or what it was piped"
         return TrainperfError(f"process {pid} is {why}", "trainperf diagnose SCRIPT")
-    below = [one for one in _pythons_below(process) if one.pid != os.getpid()]
+    below = [one for one in process.children(recursive=True) if _is_python(one)]
     if below:
-        told = ", ".join(f"{one.pid} ({' '.join(one.cmdline())[:80]})" for one in below[:SHOWN])
+        told = f"{below[0].pid} ({' '.join(below[0].cmdline())[:80]})"
         return TrainperfError(
             f"process {pid} ({name}) is not Python; below it: {told}",
             f"trainperf diagnose --pid {below[0].pid}",
@@ -169,19 +167,11 @@ def _script(words: Sequence[str], found: Program | None) -> str | None:
 def _folder(process: psutil.Process, script: str | None, environment: Mapping[str, str]) -> str:
     """Where the job was started. One that has moved since is looked for where its shell was."""
     here = process.cwd()
-    there = os.path.exists(here) and os.path.samefile(f"/proc/{process.pid}/cwd", here)
-    if not there:
-        raise TrainperfError(
-            f"the working directory of process {process.pid}, {here}, was deleted",
-            "trainperf diagnose SCRIPT, in the folder that it is to run in",
-        )
-    if script is None or os.path.exists(os.path.join(here, script)):
-        return here
-    before = environment.get("PWD", "")
-    if before and os.path.exists(os.path.join(before, script)):
-        return before
+    for place in filter(os.path.isdir, (here, environment.get("PWD", ""))):
+        if script is None or os.path.exists(os.path.join(place, script)):
+            return place
     raise TrainperfError(
-        f"process {process.pid} runs {script}, which is no longer in {here}",
+        f"process {process.pid} runs {script or 'a program'}, which is no longer in {here}",
         "trainperf diagnose SCRIPT, where the script is now",
     )
 
@@ -280,12 +270,3 @@ def _ranks_below(launcher: psutil.Process) -> int:
             environment = process.environ() if _is_python(process) else {}
             numbers |= {text for name in _OF_A_RANK if (text := environment.get(name))}
     return len(numbers)
-
-
-def _pythons_below(process: psutil.Process) -> Iterator[psutil.Process]:
-    for one in process.children():
-        with suppress(psutil.Error, OSError):
-            if _is_python(one):
-                yield one
-            else:
-                yield from _pythons_below(one)

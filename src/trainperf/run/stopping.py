@@ -7,22 +7,19 @@ nothing of trainperf, so that it starts from its path alone.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
-from trainperf.run.processes import began
 from trainperf.run.view import remove
 
 TRACKERS_S = 3.0
@@ -35,8 +32,6 @@ BOARD = "board"
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0
-LOOK_S = 0.5
-"""A guard looks so often whom trainperf has adopted: it is one small file of `/proc`."""
 START = "import os, runpy; runpy.run_path(os.environ['GUARD_OF_RUNS'], run_name='__main__')"
 NOBODY = -1
 """Leads no session: that of a run which has no process yet."""
@@ -46,7 +41,6 @@ _NAMED = re.compile(r"(?:torch_(\d+)_\w+|sem\.loky-(\d+)-\w+)")
 
 GUARD = "GUARD_OF_RUNS"
 """The variable that tells a guard where its source is."""
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def stop_session(leader: int, run_file: str) -> None:
@@ -124,7 +118,6 @@ class Guard:
     """
 
     def __init__(self) -> None:
-        self._orphans = Orphans()
         env = {name: value for name, value in os.environ.items() if name != "TRAINPERF_RUN"}
         # What people type (`pkill -9 -f trainperf`) is not to end the guard as well: the path
         # to its source stands where command lines do not show it, nor that to an environment.
@@ -168,7 +161,6 @@ class Guard:
             return
         self._process.kill()
         self._process.wait()
-        self._orphans.end()
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -176,8 +168,7 @@ class Guard:
 
 def _guard() -> None:
     watched: dict[str, int] = {}
-    adopted = Adopted()
-    for line in _lines(adopted.look):
+    for line in sys.stdin.buffer:  # until the other side is gone
         number, _, name = line[1:].decode().partition(" ")
         run_file = os.fsdecode(bytes.fromhex(name.strip()))
         if line.startswith(b"+"):
@@ -186,25 +177,9 @@ def _guard() -> None:
             watched.pop(run_file, None)
     for run_file, leader in watched.items():
         stop_session(leader, run_file)
-    adopted.end()
     for run_file in watched:  # once nobody is left who could write there
         remove_temporary(os.path.dirname(run_file))
         clear(os.path.dirname(run_file))
-
-
-def _lines(meanwhile: Callable[[], None]) -> Iterator[bytes]:
-    """The lines that come in until the other side is gone; `meanwhile` is called now and then."""
-    waiting = b""
-    while True:
-        readable, _, _ = select.select([0], [], [], LOOK_S)
-        if not readable:
-            meanwhile()
-            continue
-        data = os.read(0, 1 << 16)
-        if not data:
-            return
-        *lines, waiting = (waiting + data).split(b"\n")
-        yield from lines
 
 
 def remove_temporary(folder: str) -> None:
@@ -250,13 +225,6 @@ def remove_shm(pids: Collection[int], folder: str = "/dev/shm") -> None:
                 path.unlink()
 
 
-# Daemons that left the session of their run, and its environment: trainperf adopts them.
-#
-# Nothing tells such a one from any other, but whose child it becomes: while there are runs
-# trainperf takes what is orphaned below it (`_PR_SET_CHILD_SUBREAPER`), and ends what is left when
-# they are over. Its guard remembers whom it has taken, for the case that trainperf is killed.
-
-
 def _alive(process: psutil.Process) -> bool:
     """Whether it still runs; a zombie waits for its parent and is none of ours."""
     with suppress(psutil.Error):
@@ -267,97 +235,6 @@ def _alive(process: psutil.Process) -> bool:
 def _send(process: psutil.Process, number: signal.Signals) -> None:
     with suppress(psutil.Error, OSError):
         process.send_signal(number)
-
-
-class Orphans:
-    """What the processes of runs leave to run on, as children of this process from now on."""
-
-    def __init__(self) -> None:
-        self._before: set[psutil.Process] = set()
-        _take(True)
-        with suppress(psutil.Error, OSError):
-            self._before = set(psutil.Process().children())
-
-    def end(self) -> None:
-        """End those that came since, and adopt no more.
-
-        A run's own process carries `TRAINPERF_RUN`, and was waited for once it ended; whatever
-        else this process starts stays in its session, but for guards.
-        """
-        with suppress(psutil.Error, OSError):
-            for child in psutil.Process().children():
-                with suppress(psutil.Error, OSError):
-                    if child in self._before or os.getsid(child.pid) == os.getsid(0):
-                        continue
-                    if not _alive(child):
-                        os.waitpid(child.pid, os.WNOHANG)
-                    elif not _is_named(child):
-                        _kill(child)
-                        child.wait(GONE_S)
-        _take(False)
-
-
-class Adopted:
-    """The orphans that the parent of this process has taken: to be ended if it is killed.
-
-    By then they are somebody else's children, so they are looked for meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self._parent = os.getppid()
-        self._session = _session(self._parent)
-        self._since = began(os.getpid()) or 0
-        self._seen: dict[int, int] = {}
-
-    def look(self) -> None:
-        """Remember those that are there now, and forget those that have ended.
-
-        Not those that it has no more: while it is being killed, a thread of it may have them.
-        """
-        found = {pid: began(pid) or 0 for pid in self._children()}
-        if os.getppid() == self._parent:  # when it has ended, all of them are another's
-            self._seen |= {
-                pid: ticks
-                for pid, ticks in found.items()
-                if ticks >= self._since and _session(pid) not in (self._session, None)
-            }
-        self._seen = {pid: ticks for pid, ticks in self._seen.items() if began(pid) == ticks}
-
-    def end(self) -> None:
-        """End those that were seen last, with whatever they have started."""
-        for pid, ticks in self._seen.items():
-            with suppress(psutil.Error, OSError):
-                child = psutil.Process(pid)
-                if began(pid) == ticks and _alive(child) and not _is_named(child):
-                    _kill(child)
-
-    def _children(self) -> list[int]:
-        """The children of its main thread, which adopts; none where the kernel does not tell."""
-        with suppress(OSError, ValueError):
-            path = Path(f"/proc/{self._parent}/task/{self._parent}/children")
-            return list(map(int, path.read_text("ascii").split()))
-        return []
-
-
-def _is_named(process: psutil.Process) -> bool:
-    """Whether a process is one of a run by its environment, or a guard: others end those."""
-    return bool(process.environ().keys() & {"TRAINPERF_RUN", GUARD})
-
-
-def _kill(process: psutil.Process) -> None:
-    for one in (*process.children(recursive=True), process):
-        _send(one, signal.SIGKILL)
-
-
-def _session(pid: int) -> int | None:
-    with suppress(OSError):
-        return os.getsid(pid)
-    return None
-
-
-def _take(taken: bool) -> None:
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(taken))
 
 
 if __name__ == "__main__":

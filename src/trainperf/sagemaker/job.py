@@ -20,9 +20,7 @@ START = "start.py"
 Mode = Literal["File", "FastFile", "Pipe"]
 
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+")
-_INSTANCE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9]+")
 _CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 
 
 @dataclass(frozen=True)
@@ -56,19 +54,6 @@ class Job:
     def results(self) -> str:
         """The archive into which SageMaker packs `/opt/ml/output/data`."""
         return f"{self.output}/{self.name}/output/output.tar.gz"
-
-
-def check(job: Job) -> None:
-    """Refuse what SageMaker would refuse and is easily mistyped, before anything is uploaded."""
-    if not _INSTANCE.fullmatch(job.instance_type):
-        hint = f"SageMaker's names begin with ml.: did you mean ml.{job.instance_type}?"
-        if job.instance_type.startswith("ml."):
-            hint = "such as ml.g5.xlarge"
-        raise TrainperfError(f"{job.instance_type!r} is no SageMaker instance type", hint)
-    _account(job.role)
-    for place, path in (("--output", job.output), *(("--input", uri) for _, uri in job.inputs)):
-        if not _S3.fullmatch(path):
-            raise TrainperfError(f"{place}: {path!r} is no S3 path", "such as s3://bucket/folder")
 
 
 def request(job: Job) -> dict[str, Any]:
@@ -134,13 +119,9 @@ def channels(given: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def default_output(role: str, region: str) -> str:
     """The folder in the account's usual SageMaker bucket, by the account of the role."""
-    return f"s3://sagemaker-{region}-{_account(role)}/trainperf"
-
-
-def _account(role: str) -> str:
     match = _ROLE.fullmatch(role)
     if match is None:
         raise TrainperfError(
             f"{role!r} is not the ARN of a role", "such as arn:aws:iam::123456789012:role/Name"
         )
-    return match[1]
+    return f"s3://sagemaker-{region}-{match[1]}/trainperf"

@@ -60,8 +60,8 @@ def pack(folder: Path, script: str) -> Packed:
     what git ignores in it, and files larger than 50 MiB, which are named. Raises `TrainperfError`
     where too much remains, a file cannot be read, or the script is in a folder that is left out.
     """
-    left_out, total, files = list[str](), 0, 0
-    buffer, packed = io.BytesIO(), False
+    left_out, names, total = list[str](), list[str](), 0
+    buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
         for path in _files(folder, script):
             name = path.relative_to(folder).as_posix()
@@ -82,14 +82,13 @@ def pack(folder: Path, script: str) -> Packed:
                     f"{path} cannot be packed: {error.strerror or error}",
                     "let it be read, or have .gitignore name it",
                 ) from error
-            files += 1
-            packed = packed or name == script
-    if not packed:
+            names.append(name)
+    if script not in names:
         raise TrainperfError(
             f"{script} lies in a folder that is left out of what is packed",
             "name that folder with --source-dir",
         )
-    return Packed(buffer.getvalue(), files, tuple(left_out))
+    return Packed(buffer.getvalue(), len(names), tuple(left_out))
 
 
 def _files(folder: Path, script: str) -> Iterator[Path]:
@@ -101,14 +100,12 @@ def _files(folder: Path, script: str) -> Iterator[Path]:
             for name in folders
             if name not in LEFT_OUT and not (inside / name / "pyvenv.cfg").exists()
         )
-        for name in sorted(names):
-            path = inside / name
+        for path in (inside / name for name in sorted(names)):
             relative = path.relative_to(folder).as_posix()
-            unwanted = any(fnmatch(name, pattern) for pattern in LEFT_OUT_FILES)
+            unwanted = any(fnmatch(path.name, pattern) for pattern in LEFT_OUT_FILES)
             ignored = known is not None and relative not in known
-            if relative != script and (unwanted or ignored):
-                continue
-            if path.is_file() and path.resolve().is_relative_to(root):
+            within = path.is_file() and path.resolve().is_relative_to(root)
+            if within and (relative == script or not (unwanted or ignored)):
                 yield path
 
 

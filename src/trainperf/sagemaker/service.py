@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -109,8 +110,7 @@ def download(service: Service, path: str, file: Path) -> bool:
         except service.s3.exceptions.NoSuchKey:
             return False
         with file.open("wb") as out:
-            while piece := body.read(1024**2):
-                out.write(piece)
+            shutil.copyfileobj(body, out)
     return True
 
 

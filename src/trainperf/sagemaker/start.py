@@ -23,9 +23,11 @@ def main(ml: Path = ML) -> int:
     brought = Path(__file__).resolve().parent
     plan = json.loads((brought / "plan.json").read_text(encoding="utf-8"))
     results = ml / "output" / "data" / "trainperf"
-    results.mkdir(parents=True, exist_ok=True)
     source = ml / "code"
-    unpack(brought / "source.tar.gz", source)
+    for folder in (results, source):
+        folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(brought / "source.tar.gz") as tar:
+        tar.extractall(source, filter="data")
     environment = {**os.environ, **variables(ml)}
     own = brought / str(plan["install"])
     wanted = str(own) if own.is_file() else str(plan["install"])
@@ -36,23 +38,16 @@ def main(ml: Path = ML) -> int:
         status = install(["-r", str(source / "requirements.txt")], environment)
         if status:
             return failed(ml, "pip could not install requirements.txt", status)
-    command = diagnosing(plan, results, hosts(ml)[0], gpus())
+    names, current = hosts(ml)
+    command = diagnosing(plan, results, names, gpus())
     print("trainperf:", " ".join(command), flush=True)
     status = subprocess.run(command, cwd=source, env=environment, check=False).returncode
-    said = {"exit_status": status, "host": hosts(ml)[1]}
-    name = f"exit-{said['host']}.json"  # the hosts' folders become one
+    said = {"exit_status": status, "host": current}
+    name = f"exit-{current}.json"  # the hosts' folders become one
     (results / name).write_text(json.dumps(said), encoding="utf-8")
-    reported = (results / "diagnosis.json").is_file() or any(results.glob("job/rank-*/rank.json"))
-    if reported:
+    if (results / "diagnosis.json").is_file() or any(results.glob("job/rank-*/rank.json")):
         return 0  # the report says what the script did; the job did what it is for
     return failed(ml, "trainperf diagnose left no report", status or 2)
-
-
-def unpack(archive: Path, source: Path) -> None:
-    """Unpack the source; it was packed by trainperf, and is only files and folders."""
-    source.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive) as tar:
-        tar.extractall(source, filter="data")
 
 
 def install(words: list[str], environment: dict[str, str]) -> int:

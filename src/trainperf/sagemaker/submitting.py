@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.resources
 import json
 import re
+import shutil
 import tarfile
 import zlib
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 
 from trainperf.errors import ScriptFailed, TrainperfError
@@ -25,12 +25,6 @@ _EXPECTED = re.compile(
     r"(diagnosis\.json|fixes\.patch|exit-[\w-]+\.json|job/rank-\d+/(?:rank|recording)\.json)"
 )
 """The only members that are unpacked; of several hosts each may have a folder of its own."""
-
-LARGEST = 2 * 1024**3
-"""Bytes that are unpacked in all; the records of a rank have some ten million."""
-
-_MOST_MEMBERS = 100_000
-"""Members that are looked at: what lies behind them is not worth hours of unpacking."""
 
 
 def installed_by(given: str | None, version: str) -> tuple[str, Path | None]:
@@ -111,41 +105,27 @@ def unpack(archive: Path, folder: Path, origin: str = "") -> Path:
     """Unpack the expected members of `archive` into `folder`; everything else stays in it.
 
     Return the file of the report, or the folder of the records of ranks. No path of the archive is
-    used: names are matched whole, links and devices refused.
-    `origin` is where it came from and stays, for the reader of an error.
-    Raises `TrainperfError` where it is no archive, holds no report, or more than `LARGEST`.
+    used: names are matched whole, links and devices refused. `origin` is where it came from and
+    stays, for the reader of an error. Raises `TrainperfError` where it is no archive, or holds no
+    report.
     """
-    left, where = LARGEST, origin or str(archive)
     try:
         with tarfile.open(archive, "r:gz") as tar:
-            for member in islice(tar, _MOST_MEMBERS):
+            for member in tar:
                 match = _EXPECTED.fullmatch(member.name.removeprefix("./"))
-                if match is None or not member.isfile():
-                    continue
-                left -= max(0, member.size)
-                if left < 0:
-                    raise TrainperfError(
-                        f"the output holds records of more than {LARGEST / 1024**3:g} GiB",
-                        f"look into {where}",
-                    )
-                _extract(tar, member, folder / match[1])
+                data = tar.extractfile(member) if match and member.isfile() else None
+                if match and data:
+                    target = folder / match[1]
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    with data, target.open("wb") as file:
+                        shutil.copyfileobj(data, file)
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         raise TrainperfError(
-            f"the output of the job cannot be unpacked: {error}", f"look into {where}"
+            f"the output of the job cannot be unpacked: {error}", f"look into {origin or archive}"
         ) from error
-    diagnosis, ranks = folder / "diagnosis.json", folder / "job"
-    if diagnosis.is_file() or ranks.is_dir():
-        return diagnosis if diagnosis.is_file() else ranks
+    for found in (folder / "diagnosis.json", folder / "job"):
+        if found.exists():
+            return found
     raise TrainperfError(
         "the output of the job holds no report", "its log says why: see CloudWatch"
     )
-
-
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    data = tar.extractfile(member)
-    if data is None:
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with data, target.open("wb") as file:
-        while piece := data.read(1024**2):
-            file.write(piece)

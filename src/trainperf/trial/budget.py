@@ -22,8 +22,7 @@ what stopping and waking costs (a few milliseconds)."""
 SETTLE_S = 0.05
 """So long caches and thread pools are cold after a leg was woken, and at least one step:
 steps of 2 ms read 12 % too long in slices that dropped one step only."""
-LEAST_S = 0.5
-LEAST_STEPS = 2
+LEAST_S, LEAST_STEPS = 0.5, 2
 """A slice has so many steps, and three where they take no longer than that: its first one counts
 for nobody."""
 SLOW_STEP_S = 0.5
@@ -32,8 +31,7 @@ MIN_PAIRS = 6
 """Fewer pairs decide only what is far from 1."""
 NO_SLICE = "the time was over before the first slice"
 WARM_UP_STEPS = 6
-SLOW_WARM_UP_S = 0.3
-SLOW_WARM_UP_STEPS = 3
+SLOW_WARM_UP_S, SLOW_WARM_UP_STEPS = 0.3, 3
 """Where a step takes as long as a slice, so many warm up: the first ones trace and allocate."""
 SLICES = 8
 """Slices of each process where they run one after another: two and a half seconds."""
@@ -50,11 +48,9 @@ Say = Callable[[str, float | None], None]
 
 def telling(on_event: Callable[[Event], None]) -> Say:
     """Tell it as an event of a diagnosis."""
-
-    def say(text: str, share: float | None) -> None:
-        on_event({"e": "trial", "text": text, "fraction": share, "expected_s": None})
-
-    return say
+    return lambda text, share: on_event(
+        {"e": "trial", "text": text, "fraction": share, "expected_s": None}
+    )
 
 
 def epochs_of_slice(epoch: Epoch, step_s: float) -> int:
@@ -72,8 +68,7 @@ def slice_steps(step_s: float, every: int = 1) -> int:
 def settle_steps(step_s: float, settles: bool = True) -> int:
     """How many steps at the start of a slice count for nobody, each of `step_s` seconds.
 
-    None where a step takes as long as a slice, and the first one of it is like the others: what
-    is cold at its start is little of it.
+    None where a step takes as long as a slice, and the first one is like the others.
     """
     if not settles and step_s >= SLICE_S:
         return 0
@@ -88,7 +83,7 @@ class Costs:
     `epoch_s` that of a whole pass over the data (None if not known), `cores` how many legs can
     start at a time without slowing each other; `at_once` do, as imports take one core each, but
     one at a time makes its first steps where its threads `spin` as they wait for each other.
-    `slots` is how many legs may live beside each other: where it is one, a candidate takes three
+    So many `slots` are there for legs beside each other: where it is one, a candidate takes three
     processes, one after another. With an `epoch`, each slice holds whole ones. Unless it
     `settles`, slices of slow steps begin with one that counts.
     """
@@ -157,11 +152,7 @@ def settles(evidence: Evidence, ranks: int) -> bool:
 def costs_of(
     recording: Recording, evidence: Evidence, machine: Machine, slots: int, spin: bool = False
 ) -> Costs | str:
-    """The costs of this script's legs, from its observed run, or why they are not known.
-
-    So many `slots` are there for them. Legs whose threads `spin` make no steps beside each other:
-    they would keep each other from the cores.
-    """
+    """The costs of this script's legs, from its observed run, or why they are not known."""
     ranks = count(recording.events)
     real, steps = evidence.times.real_, evidence.loop.epoch_steps
     first = evidence.startup.to_first_step_s if evidence.startup is not None else None
@@ -190,16 +181,12 @@ def costs_of(
 
 @dataclass(frozen=True)
 class Bench:
-    """The means of trials: the unchanged leg's run, a folder, the costs.
-
-    It `spares` a leg with a change of the input that pays where a second round goes on from it.
-    """
+    """The means of trials: the unchanged leg's run, a folder, the costs."""
 
     run: Run
     folder: Path
     costs: Costs
     say: Say
-    spares: bool = False
 
     def guard(self) -> Guard:
         """A guard over the legs to come, and over what they compile."""
@@ -240,9 +227,9 @@ def budget_needed(
 ) -> float:
     """The budget that lets all candidates be tried, rounded up as reports print it.
 
-    `spent` are the seconds used before them. Half as much again is added, for contests that
-    are not decided at once and for the winners together. `missed` is a budget that was used
-    up before all were tried: what was estimated with it was too little, so it is more.
+    `spent` are the seconds used before them. Half as much again is added, for contests that are
+    not decided at once and for the winners together. `missed` is a budget that was used up before
+    all were tried: it is more than that.
     """
     needed = max(spent + 1.5 * costs.trying(candidates, epochs) + END_S, 1.5 * missed)
     each = 10.0 if needed <= 90 else 60.0

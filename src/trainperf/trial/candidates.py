@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from trainperf.changes import laid_over
 from trainperf.fixes import Fix, by_id
@@ -32,13 +32,12 @@ class Candidate:
     epochs, and shows in slices of whole ones only, or in part in others if `in_steps`. The slices
     that are compared hold what `holds` says, None: steps. One that changes the `input` may have
     batches ready before an epoch's first step. One that `compiles` has as long to start as the
-    budget lets it. One that stands `apart` changes the experiment: it is tried after all others,
-    and goes into no patch. `bound` is what it was predicted to give, `most` what noise allows
-    besides. Its step does `work` times what the unchanged script's does. `hope` is
-    the speed-up that it may give, `share` the part of the whole training that this shortens. With a
-    `difference`, as a share, it is tried in two processes until it is known to be faster or slower
-    by that, or neither. What pays alone and is put together has so many `pairs` at least: they
-    tell what each gives on top of the others.
+    budget lets it. One that stands `apart` changes the experiment: it is tried last, and goes into
+    no patch. `bound` is what it was predicted to give, `most` what noise allows besides. Its step
+    does `work` times what the unchanged script's does. `hope` is the speed-up that it may give,
+    `share` the part of the whole training that this shortens. With a `difference`, as a share, it
+    is tried in two processes until it is known to be faster or slower by that, or neither. It has
+    so many `pairs` at least.
     """
 
     fixes: tuple[str, ...]
@@ -76,32 +75,28 @@ class Candidate:
         saves = (1 - 1 / (1 + least)) / self.share if self.share else math.inf
         return 1 / (1 - saves) - 1 if saves < 1 else math.inf
 
-    def skipped(self, reason: str) -> Trial:
-        """It, as one that is not tried."""
-        name, bound = "+".join(self.fixes), self.bound
-        return Trial(name, Outcome.NOT_TRIED, reason, bound=bound, variant=self.variant)
+    def skipped(self, reason: str, late: bool = False) -> Trial:
+        """It, as one that is not tried; `late`: for want of time."""
+        name, bound, variant = "+".join(self.fixes), self.bound, self.variant
+        return Trial(name, Outcome.NOT_TRIED, reason, bound=bound, variant=variant, late=late)
 
 
-def candidates(
-    run: Run,
-    findings: Sequence[Finding],
-    fixes: Mapping[str, Fix],
-    edits: Edits,
-    semantic: bool = False,
-) -> tuple[list[Candidate], list[Trial]]:
+def candidates(changes: Changes, semantic: bool = False) -> tuple[list[Candidate], list[Trial]]:
     """The fixes that can be tried, and the others, with the reason.
 
-    `run` is the leg of the unchanged script. Each variant of a fix is a candidate. What changes
-    the experiment stands apart, unless `semantic`.
+    Each variant of a fix is a candidate. What changes the experiment stands apart, unless
+    `semantic`.
     """
     chosen, skipped = list[Candidate](), list[Trial]()
-    first: dict[str, Finding] = {}
-    for finding in findings:
+    first = dict[str, Finding]()
+    for finding in changes.findings:
         first.setdefault(finding.id, finding)
     for finding in first.values():
+        if finding.id in changes.beneath:
+            continue
         reason, there = "", len(chosen)
         epoch = finding.slices if isinstance(finding.slices, Epoch) else None
-        between = finding.id in fixes and fixes[finding.id].between_epochs
+        between = finding.id in changes.fixes and changes.fixes[finding.id].between_epochs
         if not finding.rewritable:
             reason = NO_EDIT
         elif between and epoch is None:
@@ -109,7 +104,7 @@ def candidates(
         elif finding.slices == "none":
             reason = OUTSIDE
         for variant, way in variants(finding) if not reason else ():
-            made = together(run, (finding.id,), (way,), fixes, edits)
+            made = changes.choosing({finding.id: way}).join((finding.id,))
             if isinstance(made, str):
                 reason = reason or made
                 continue
@@ -141,24 +136,21 @@ def decided_in_the_loop(
     for candidate in chosen:
         finding = candidate.finding or of_fix[candidate.fixes[0]]
         found = None if candidate.epoch else in_the_loop(finding, evidence)
-        if found is None or found.high >= 1 + SMALLEST_GAIN:
-            continue
-        slower = found.high < 1 / (1 + SMALLEST_GAIN)
-        decided[candidate.name] = replace(
-            candidate.skipped(""),
-            outcome=Outcome.SLOWER if slower else Outcome.NO_EFFECT,
-            **asdict(found),
-            note="in the loop",
-            basis="in the loop",
-        )
+        if found is not None and found.high < 1 + SMALLEST_GAIN:
+            slower = found.high < 1 / (1 + SMALLEST_GAIN)
+            decided[candidate.name] = replace(
+                candidate.skipped(""),
+                outcome=Outcome.SLOWER if slower else Outcome.NO_EFFECT,
+                **asdict(found),
+                note="in the loop",
+                basis="in the loop",
+            )
     tried = {candidate.fixes[0] for candidate in chosen if candidate.name not in decided}
     for candidate in chosen:
-        name, fix = candidate.name, candidate.fixes[0]
-        if name in decided and tried.intersection(by_id()[fix].pays_with):
-            del decided[name]
-    return [candidate for candidate in chosen if candidate.name not in decided], list(
-        decided.values()
-    )
+        if tried.intersection(by_id()[candidate.fixes[0]].pays_with):
+            decided.pop(candidate.name, None)
+    left = [candidate for candidate in chosen if candidate.name not in decided]
+    return left, list(decided.values())
 
 
 def variants(finding: Finding) -> list[tuple[str, Finding]]:
@@ -179,42 +171,6 @@ def variants(finding: Finding) -> list[tuple[str, Finding]]:
     return made
 
 
-def together(
-    run: Run,
-    ids: Sequence[str],
-    findings: Sequence[Finding],
-    fixes: Mapping[str, Fix],
-    edits: Edits,
-) -> Candidate | str:
-    """The candidate that holds the edits of all `ids`, or why there is none."""
-    written = edits.write(findings, ids)
-    for left in written.patch.skipped:
-        return left.reason
-    patch = written.patch
-    if not (written.contents or patch.environment or patch.arguments):
-        return "its edit changes nothing"
-    named = [finding for finding in findings if finding.id in ids]
-    alone = named[0] if len(ids) == 1 else None
-    epochs = max((fixes[fix].warm_up_epochs for fix in ids if fix in fixes), default=0)
-    changed = replace(
-        run,
-        command=(*run.command, *patch.arguments),
-        sources=dict(written.contents),
-        env={**run.env, **patch.environment},
-        leg=None if run.leg is None else replace(run.leg, warm_up_epochs=epochs),
-    )
-    return Candidate(
-        fixes=tuple(ids),
-        run=changed,
-        equivalence=loosest(one.equivalence for one in named),
-        bound=alone.bound if alone else None,
-        most=alone.most if alone else None,
-        warm_up_epochs=epochs,
-        compiles=any(fixes[fix].compiles for fix in ids if fix in fixes),
-        work=math.prod(float(one.data.get(WORK, 1.0)) for one in named),
-    )
-
-
 def loosest(kinds: Iterable[Equivalence]) -> Equivalence:
     """The equivalence of the change that changes most."""
     kind = Equivalence
@@ -233,6 +189,7 @@ class Changes:
     findings: tuple[Finding, ...]
     edits: Edits
     beneath: tuple[str, ...] = ()
+    fixes: Mapping[str, Fix] = field(default_factory=by_id)
 
     def write(self, ids: Sequence[str]) -> Written:
         """Write the edits of the fixes with some ids."""
@@ -246,21 +203,34 @@ class Changes:
     def join(self, ids: Sequence[str]) -> Candidate | str:
         """The candidate with the edits of all `ids`, or why there is none."""
         all_ids = (*self.beneath, *ids)
-        made = together(self.run, all_ids, self.findings, by_id(), self.edits)
-        return made if isinstance(made, str) else replace(made, fixes=tuple(ids))
-
-    def on_top(self, candidate: Candidate) -> Candidate | str:
-        """The candidate with the edits of those beneath it, or why there is none."""
-        fix, finding = candidate.fixes[0], candidate.finding
-        made = self.choosing({} if finding is None else {fix: finding}).join(candidate.fixes)
-        if isinstance(made, str):
-            return f"does not go together with {', '.join(self.beneath)}: {made}"
-        return replace(
-            candidate,
-            run=made.run,
-            equivalence=made.equivalence,
-            warm_up_epochs=made.warm_up_epochs,
-            compiles=made.compiles,
+        written = self.write(all_ids)
+        patch = written.patch
+        reason = "; ".join(left.reason for left in patch.skipped[:1])
+        if not (reason or written.contents or patch.environment or patch.arguments):
+            reason = "its edit changes nothing"
+        if reason:
+            beneath = ", ".join(self.beneath)
+            return f"does not go together with {beneath}: {reason}" if beneath else reason
+        named = [finding for finding in self.findings if finding.id in all_ids]
+        own = [finding for finding in named if finding.id in ids]
+        fixes = [self.fixes[name] for name in all_ids if name in self.fixes]
+        epochs = max((fix.warm_up_epochs for fix in fixes), default=0)
+        run = replace(
+            self.run,
+            command=(*self.run.command, *patch.arguments),
+            sources=dict(written.contents),
+            env={**self.run.env, **patch.environment},
+            leg=None if self.run.leg is None else replace(self.run.leg, warm_up_epochs=epochs),
+        )
+        return Candidate(
+            fixes=tuple(ids),
+            run=run,
+            equivalence=loosest(finding.equivalence for finding in named),
+            bound=own[0].bound if len(ids) == 1 else None,
+            most=own[0].most if len(ids) == 1 else None,
+            warm_up_epochs=epochs,
+            compiles=any(fix.compiles for fix in fixes),
+            work=math.prod(float(finding.data.get(WORK, 1.0)) for finding in own),
         )
 
 

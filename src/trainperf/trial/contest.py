@@ -32,12 +32,12 @@ FAR = 0.25
 """A gain beyond this, with its whole interval, may be decided by fewer pairs."""
 MAX_PAIRS = 24
 """So many pairs a change has at most whose interval tells what it gives."""
+MOST_PAIRS = 36
+"""So many where fewer leave open whether there is a gain."""
 OF_CONTROL = 12
 """So many pairs the control has at most: what is kept is measured once more beside another."""
 MOST_TO_JUDGE = 150
 """So many pairs a change has that somebody wants judged, if nothing else is to be said of it."""
-MOST_PAIRS = 36
-"""So many pairs where fewer leave open whether there is a gain."""
 WORTH = 0.05
 """A change that gives less than this, by its whole interval, is not looked at more closely."""
 WORTH_ANOTHER = 0.1
@@ -60,11 +60,9 @@ SHORT = "ran short of GPU memory in every slice, so that its allocator had to gi
 HANG_S = 10.0
 HANG_TIMES = 20.0
 """A slice that takes so many times what slices take, and so many seconds, hangs."""
-BESIDE = 3
-BESIDE_S = 1.5
-LEAST_BESIDE = 2
-"""So many slices of changes at most stand between two of the script, if they do not last longer:
-neighbours come and go in seconds. Two stand there in any case, each beside one of the script."""
+LEAST_BESIDE, BESIDE, BESIDE_S = 2, 3, 1.5
+"""So many slices of changes stand between two of the script, three if they take no longer:
+neighbours come and go in seconds."""
 LONG_TURN_S = 3.0
 """What the end of a turn takes once (tracing an evaluation) is little of one that takes so long."""
 LESS_FOR_ANOTHER = 0.25
@@ -113,11 +111,6 @@ class Contest:
         return self._known[1]
 
     @property
-    def difference(self) -> float | None:
-        """By what it is to be known to be faster or slower, if somebody wants that judged."""
-        return None if self.candidate is None else self.candidate.difference
-
-    @property
     def gains(self) -> bool:
         """Whether it has shown a gain, which is kept once the control has told of the noise."""
         return self.ratio is not None and self.ratio.low > 1 + SMALLEST_GAIN
@@ -148,10 +141,9 @@ def take(
 ) -> tuple[Slice | None, float]:
     """Let a leg run one slice; return it with what a step takes, for the next one's size.
 
-    `step_s` is what a step took before, `slowest_s` the longest slice that is known to
-    be none that hangs. A change may make steps much shorter: slices grow with it, but
-    not at once. With an `epoch` the slice holds whole ones, and what passes between them
-    beside the start of the input, which a leg leaves out, is added. Raises `LegFailed`.
+    `step_s` is what a step took before, `slowest_s` the longest slice that did not hang. Slices
+    grow as steps get shorter, but not at once. With an `epoch` they hold whole ones, and what
+    passes between them beside the start of the input, which a leg leaves out, is added.
     """
     steps, holds = slice_steps(step_s, leg.waits_every), words.STEPS_ONLY
     turns = epoch
@@ -196,12 +188,15 @@ def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
     end = found.high if few else math.sqrt(found.speedup * found.high)
     if end < 1 + worth - (HASTE if few else 0.0):
         return True
-    width = (found.high - found.low) / found.speedup
-    narrow = width <= WIDE * math.sqrt(max(1.0, found.speedup))
+    narrow = _is_narrow(found)
     told = narrow or count >= 2 * MIN_PAIRS
     if told and found.low > 1 + floor + (FAR if few else 0.0):
         return True
     return count >= (MAX_PAIRS if narrow else MOST_PAIRS)
+
+
+def _is_narrow(found: Ratio) -> bool:
+    return found.high - found.low <= WIDE * math.sqrt(max(1.0, found.speedup)) * found.speedup
 
 
 def is_settled(found: Ratio, difference: float, floor: float) -> bool:
@@ -214,8 +209,7 @@ def is_settled(found: Ratio, difference: float, floor: float) -> bool:
     if 1 / (1 + difference) < found.low and found.high < 1 + difference:
         return True
     least = 1 + max(difference, floor) + (HASTE if found.pairs < MAX_PAIRS else 0.0)
-    narrow = found.high - found.low <= WIDE * math.sqrt(max(1.0, found.speedup)) * found.speedup
-    return narrow and (found.low > least or found.high < 1 / least)
+    return _is_narrow(found) and (found.low > least or found.high < 1 / least)
 
 
 class Series:
@@ -226,17 +220,11 @@ class Series:
     """
 
     def __init__(self, costs: Costs, control: Contest, over: Rule = enough) -> None:
-        self.costs = costs
-        self.control = control
-        self.over = over
+        self.costs, self.control, self.over = costs, control, over
+        self.holds = costs.epoch  # whole epochs as long as this one; None: steps
         self.slices: list[Slice] = []
         self.compared_s = 0.0
         self._step_s: dict[Leg, float] = {}  # of a turn of each leg's loop
-
-    @property
-    def holds(self) -> Epoch | None:
-        """What its slices hold: whole epochs as long as this one; None: steps."""
-        return self.costs.epoch
 
     @property
     def beside_each_other(self) -> int:
@@ -255,11 +243,10 @@ class Series:
             return FAR
         return floor(control_of(self.control.ratio, parity.control(None, None)))
 
-    # ------------------------------------------------------------------ what it tells
-
     def waits(self, contest: Contest) -> bool:
         """Whether nothing but the control can decide a contest."""
-        if contest.difference is not None or self.tells_noise:
+        candidate = contest.candidate
+        if self.tells_noise or (candidate is not None and candidate.difference is not None):
             return False
         return self.over(contest, SMALLEST_GAIN, contest.worth)
 
@@ -282,10 +269,9 @@ class Series:
                 or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= least)
                 for contest in own
             )
-        if not made_any:
-            return True
         failed = [contest.failure for contest in own if contest.failure]
-        if any(self.control.leg.starting or isinstance(one, OutOfMemory) for one in failed):
+        short = any(isinstance(failure, OutOfMemory) for failure in failed)
+        if not made_any or short or (failed and self.control.leg.starting):
             return True
         if self.holds is not None:
             return any(contest.near and (contest.decided or self.waits(contest)) for contest in own)
@@ -302,14 +288,14 @@ class Series:
 
     def both(self, contest: Contest) -> Ratio | None:
         """The speed-up of a change until now, in all processes that run it."""
-        twin, own = self.control.ratio, contest.ratio
+        own, control = contest.ratio, self.control.ratio
         if contest.twin is None or own is None:
             return own
         other = contest.twin.ratio
-        if other is None or twin is None:
+        if other is None or control is None:
             return None
         pair = (other, own) if contest.again else (own, other)
-        return of_two(*pair, twin.speedup)[0]
+        return of_two(*pair, control.speedup)[0]
 
     def rate(self, contest: Contest, usual_s: float, waits: Sequence[Contest] = ()) -> float:
         """What a contest may save of the whole training, for each second that it still takes.
@@ -330,8 +316,6 @@ class Series:
             left_s += max(usual_s - spent_s if spent_s < usual_s else spent_s, 0.5)
         return max(saves, 1e-6) / left_s
 
-    # --------------------------------------------------------------------- its slices
-
     def slice_of(self, leg: Leg, base: Leg, clock: Clock) -> Slice | None:
         """A slice of a leg, or of `base`, the script as it is; None if the time is over."""
         if clock.over():
@@ -347,12 +331,11 @@ class Series:
                 return None
             first = leg not in self._step_s
             self._step_s[leg] = took_s
-            if first and traces_once:
+            if piece.retries or (first and traces_once):
                 continue
-            if not piece.retries:
-                self.compared_s += piece.seconds
-                if leg is base:
-                    self.slices.append(piece)
-                return piece
+            self.compared_s += piece.seconds
+            if leg is base:
+                self.slices.append(piece)
+            return piece
         leg.failure = OutOfMemory(SHORT)
         raise leg.failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from trainperf.fixes import by_id
@@ -26,12 +26,7 @@ from trainperf.trial.budget import CACHES, Bench, Clock, budget_needed, telling
 from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
 from trainperf.trial.outcome import Baseline, once_s
-from trainperf.trial.planning import (
-    SEED,
-    Plan,
-    Subject,
-    plan,
-)
+from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, repeat
 from trainperf.trial.rounds import in_rounds
@@ -42,17 +37,15 @@ from trainperf.trial.stack import Stacked
 class Tried:
     """The outcome of all trials.
 
-    `patch` holds the kept fixes, nothing else; None if none was tried. `sources` are the files
-    that it changes, by path, as it leaves them.
-
-    `step_s` is a step of the unchanged script, `step_on_top_s` one of that on top of which the rest
-    was tried, where it was; `own_s` is what trainperf's hooks took of each, `start_s` what
-    passed until its first update, where it was started again for the trials; seconds.
-    `choices` are the findings of fixes that pay and could be made in several ways, by id,
-    with the best way. `apart` are the trials of fixes that pay and make another experiment of the
-    script, each with the patch that holds this fix alone. `passing` are the kept ones whose gain
-    may not last as long as the training. `ended` says that the training ended by itself before its
-    steps could be compared.
+    `patch` holds the kept fixes, nothing else; None if none was tried. `sources` are the files that
+    it changes, by path, as it leaves them. `step_s` is a step of the unchanged script,
+    `step_on_top_s` one of that on top of which the rest was tried, where it was; `own_s` is what
+    trainperf's hooks took of each, `start_s` what passed until its first update, where it was
+    started again for the trials; seconds. `choices` are the findings of fixes that pay and could be
+    made in several ways, by id, with the best way. `apart` are the trials of fixes that pay and
+    make another experiment of the script, each with the patch that holds this fix alone. `passing`
+    are the kept ones whose gain may not last as long as the training. `ended` says that the
+    training ended by itself before its steps could be compared.
     """
 
     trying: Trials
@@ -98,22 +91,20 @@ def try_fixes(
         # It ran when it was alone: a port, a lock, a file may not be had twice.
         alone = plan(replace(subject, sequential=True), clock)
         if alone.chosen:
-            why = f"beside itself the script {failure}"
-            planned = replace(alone, how=replace(alone.how, mode_reason=why))
-            left_out = planned.skipped
-            legs = done.trying.legs
-            done, failure = _run(planned, subject, clock, on_event)
+            how = replace(alone.how, mode_reason=f"beside itself the script {failure}")
+            left_out, legs = alone.skipped, done.trying.legs
+            done, failure = _run(replace(alone, how=how), subject, clock, on_event)
             done = replace(done, trying=replace(done.trying, legs=legs + done.trying.legs))
-    how = replace(
-        done.trying,
-        seconds=time.monotonic() - began,
-        seed=SEED,
-        interrupted=interrupted(),
-    )
-    ended = isinstance(failure, Ended)
-    named = {(trial.fix, trial.variant) for trial in done.trials}
-    left_out = tuple(one for one in left_out if (one.fix, one.variant) not in named)
-    return replace(done, trying=how, trials=(*done.trials, *left_out), ended=ended)
+    seconds = time.monotonic() - began
+    how = replace(done.trying, seconds=seconds, seed=SEED, interrupted=interrupted())
+    trials = _beside(done.trials, left_out)
+    return replace(done, trying=how, trials=trials, ended=isinstance(failure, Ended))
+
+
+def _beside(trials: Sequence[Trial], others: Iterable[Trial]) -> tuple[Trial, ...]:
+    """Trials, and those of what is not among them."""
+    named = {trial.name for trial in trials}
+    return (*trials, *(trial for trial in others if trial.name not in named))
 
 
 def _run(
@@ -122,8 +113,7 @@ def _run(
     """Make the trials of a plan: what came of it, and why there was nothing."""
     assert planned.costs is not None
     given = os.environ | subject.recording.run.env
-    spares = subject.freed is not None
-    bench = Bench(planned.changes.run, subject.folder, planned.costs, telling(on_event), spares)
+    bench = Bench(planned.changes.run, subject.folder, planned.costs, telling(on_event))
     with filled(given, subject.folder / CACHES), Queue(bench) as queue:
         try:
             return _measure(queue, planned, subject, clock), None
@@ -145,23 +135,24 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
 
     came = in_rounds(engine, planned, subject, clock, late)
     stacked, found = came.stacked, dict(came.found)
-    changes = subject.all_changes(planned.changes).choosing(came.choices)
+    findings = planned.changes.findings
+    freed = () if subject.freed is None else subject.freed.findings
+    others = (one for one in freed if one.id not in {finding.id for finding in findings})
+    changes = replace(planned.changes, findings=(*findings, *others)).choosing(came.choices)
     baseline = engine.baseline(stacked.holds)
-    gives = 1.0 if stacked.ratio is None else stacked.ratio.speedup
-    once = once_s(stacked.start, baseline, gives)
+    once = once_s(stacked.start, baseline, stacked.ratio.speedup if stacked.ratio else 1.0)
     if once is not None and engine.beside:
         # The unchanged script started beside more legs: to have started sooner tells nothing.
         once = max(0.0, once)
-    if stacked.fixes and engine.beside and not subject.changes:
-        share = next(
-            candidate.share for candidate in came.planned if candidate.holds == stacked.holds
-        )
-        stacked, found = _repeated(engine, planned, share, changes, subject, clock, stacked, found)
+    if stacked.ratio is not None and engine.beside and not subject.changes:
+        share = next(one.share for one in came.planned if one.holds == stacked.holds)
+        gives = stacked.ratio.speedup
+        if not left_to_whole_runs(subject.training, share, gives, clock.left):
+            engine.close()
+            stacked, found = _repeated(engine.bench, planned.ours, changes, clock, stacked, found)
     written = changes.write(stacked.fixes)
     kept = [finding for finding in changes.findings if finding.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
-    named = {(one.fix, one.variant) for one in (*found.values(), *came.others)}
-    skipped = [one for one in came.skipped if (one.fix, one.variant) not in named]
 
     def order(trial: Trial) -> tuple[int, float]:
         return list(Outcome).index(trial.outcome), -(trial.speedup or 0.0)
@@ -171,12 +162,12 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
             planned.how,
             reason="interrupted" if clock.interrupted() else "",
             budget_needed_s=needed if came.late else planned.how.budget_needed_s,
-            legs=came.legs,
-            compared_s=came.compared_s,
+            legs=engine.legs + came.legs,
+            compared_s=engine.compared_s + came.compared_s,
         ),
-        trials=tuple(sorted((*found.values(), *came.others, *skipped), key=order)),
+        trials=tuple(sorted(_beside((*found.values(), *came.others), came.skipped), key=order)),
         control=baseline.control or engine.baseline().control,
-        stack=_stack(stacked, found, baseline, subject.evidence, once, passing),
+        stack=_stack(stacked, baseline, subject.evidence, once, passing),
         patch=written.patch,
         sources=written.contents,
         own_s=baseline.own_s,
@@ -190,42 +181,46 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
 
 
 def _repeated(
-    engine: Queue,
-    planned: Plan,
-    share: float,
+    bench: Bench,
+    ours: Collection[str],
     changes: Changes,
-    subject: Subject,
     clock: Clock,
     stacked: Stacked,
     found: dict[str, Trial],
 ) -> tuple[Stacked, dict[str, Trial]]:
-    """What stays kept of a stack, as fresh processes in the user's own environment repeat it."""
+    """What stays kept of a stack, as fresh processes in the user's own environment repeat it.
+
+    Without the variables that are `ours`.
+    """
     assert stacked.ratio is not None
-    if left_to_whole_runs(subject.training, share, stacked.ratio.speedup, clock.left):
-        return stacked, found
-    engine.close()
-    own = {name: value for name, value in changes.run.env.items() if name not in planned.ours}
+    own = {name: value for name, value in changes.run.env.items() if name not in ours}
     run = replace(changes.run, env=own)
     candidate = replace(changes, run=run).join(stacked.fixes)
     assert isinstance(candidate, Candidate)
     candidate = replace(candidate, holds=stacked.holds)
-    bench = replace(engine.bench, run=run, folder=engine.bench.folder / "again", spares=False)
+    bench = replace(bench, run=run, folder=bench.folder / "again")
     came = repeat(bench, candidate, clock, stacked.ratio.low)
     shutil.rmtree(bench.folder, ignore_errors=True)
     kept = {name: found[name] for name in stacked.fixes}
+
+    def none(outcome: Outcome, reason: str, late: bool = False) -> tuple[Stacked, dict[str, Trial]]:
+        gone = {name: replace(trial, late=late) for name, trial in kept.items()}
+        gone = {name: trial.dropped(outcome, reason) for name, trial in gone.items()}
+        return Stacked((), None), found | gone
+
     if came.failed:
-        return _none_of(found, kept, Outcome.FAILED, f"in a fresh process it {came.reason}")
+        return none(Outcome.FAILED, f"in a fresh process it {came.reason}")
     if came.ratio is None and stacked.ratio.low > FOR_LIFE:
         note = f"not repeated in fresh processes: {came.reason}"
         return stacked, found | {name: replace(one, note=note) for name, one in kept.items()}
     if came.ratio is None:
         reason = f"it was not repeated in fresh processes: {came.reason}"
-        return _none_of(found, kept, Outcome.NOT_TRIED, reason)
+        return none(Outcome.NOT_TRIED, reason, late=True)
     figures = " and ".join(f"{pair:.2f}×" for pair in came.pairs)
     pairs = "two pairs" if len(came.pairs) > 1 else "a pair"
     again = f"in {pairs} of fresh processes, as you run it: {figures}"
     if not came.stands:
-        return _none_of(found, kept, Outcome.NO_EFFECT, f"what it gave was noise: {again}")
+        return none(Outcome.NO_EFFECT, f"what it gave was noise: {again}")
     if len(kept) == 1:
         kept = {name: replace(one, **asdict(came.ratio)) for name, one in kept.items()}
     else:
@@ -236,29 +231,20 @@ def _repeated(
     return replace(stacked, ratio=came.ratio, together=True), found | noted
 
 
-def _none_of(
-    found: dict[str, Trial], kept: Mapping[str, Trial], outcome: Outcome, reason: str
-) -> tuple[Stacked, dict[str, Trial]]:
-    gone = {name: trial.dropped(outcome, reason) for name, trial in kept.items()}
-    return Stacked((), None), found | gone
-
-
 def _stack(
     stacked: Stacked,
-    found: dict[str, Trial],
     baseline: Baseline,
     evidence: Evidence,
     once_s: float | None,
-    passing: Sequence[str] = (),
+    passing: Sequence[str],
 ) -> Stack | None:
-    if not stacked.fixes or stacked.ratio is None:
+    whole, epoch, pause = stacked.ratio, stacked.holds, evidence.between_epochs
+    if whole is None:
         return None
-    whole = stacked.ratio
     before, after = baseline.step_s, baseline.step_s / whole.speedup
     batch, steps = evidence.loop.batch_size, None if passing else evidence.loop.epoch_steps
-    pause = evidence.between_epochs
     between = pause.seconds if pause is not None else None
-    held, epoch = 0.0, stacked.holds
+    held = 0.0
     if epoch is not None:  # its steps hold the start of the input
         held = epoch.pause_s + ((pause.restart_s or 0.0) if pause is not None else 0.0)
         if epoch.written:
@@ -283,11 +269,10 @@ def _stack(
 
 def _failed(planned: Plan, failure: LegFailed, clock: Clock) -> Tried:
     """The unchanged script itself could not be run as a leg: nothing can be compared."""
-    if clock.interrupted():
-        reason = "interrupted before anything could be compared"
-    elif clock.left <= 0 or isinstance(failure, OutOfTime):
-        reason = "the budget was over before anything could be compared"
-    else:
+    late = clock.interrupted() or clock.left <= 0 or isinstance(failure, OutOfTime)
+    over = "interrupted" if clock.interrupted() else "the budget was over"
+    reason = f"{over} before anything could be compared"
+    if not late:
         reason = f"the script as it is could not be run as a leg: {failure}"
-    trials = tuple(candidate.skipped(reason) for candidate in planned.chosen)
+    trials = tuple(candidate.skipped(reason, late) for candidate in planned.chosen)
     return Tried(replace(planned.how, mode="none", reason=reason), trials)

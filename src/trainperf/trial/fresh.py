@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from trainperf.model import Ratio, Run
+from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import NO_SLICE, SLICES, Bench, Clock
@@ -15,7 +16,7 @@ from trainperf.trial.contest import take
 from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.legs.starting import let_start
-from trainperf.trial.outcome import Baseline, Measured, Start, baseline, control_of, start_of
+from trainperf.trial.outcome import Baseline, Measured, Start, baseline, start_of
 from trainperf.trial.parity import Losses, control, read_losses
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 
@@ -36,9 +37,7 @@ Look = Callable[[Sequence[Measured], Sequence[Candidate]], tuple[float, Mapping[
 what comes after, and why some could change nothing any more, by name."""
 
 
-def nothing_else(
-    measured: Sequence[Measured], candidates: Sequence[Candidate]
-) -> tuple[float, Mapping[str, str]]:
+def nothing_else(_: Sequence[Measured], __: Sequence[Candidate]) -> tuple[float, Mapping[str, str]]:
     """Say that all there is are the candidates."""
     return 0.0, {}
 
@@ -88,19 +87,19 @@ class FreshProcesses:
         before = last if alike else self._again(candidate.holds, clock)
         if before is None:
             return Measured(candidate, failure=OutOfTime())
-        changed, after, compared = [self._changed(candidate, clock)], None, None
+        changed, compared = [self._changed(candidate, clock)], None
         if changed[0].slices and not changed[0].failure:
             changed.append(self._changed(candidate, clock))
             after = self._again(candidate.holds, clock)
+            if after is not None and not changed[1].failure:
+                compared = _compare(before, changed, after)
         failure = next((process.failure for process in changed if process.failure), None)
-        if after is not None and not failure:
-            compared = _compare(before, changed, after)
         first = changed[0]
         return Measured(candidate, compared, first.losses, failure, first.start)
 
     def _again(self, holds: Epoch | None, clock: Clock) -> Process | None:
         """Run the unchanged script once more; None if it made no slice."""
-        process = self._process("", self._bench.run, clock, holds)
+        process = self._process(Leg("", self._bench.run, self._folder()), clock, holds)
         if process.slices:
             self._unchanged.append(process)
             return process
@@ -109,22 +108,17 @@ class FreshProcesses:
         return None
 
     def _changed(self, candidate: Candidate, clock: Clock) -> Process:
-        work, slow = candidate.work, candidate.compiles
-        return self._process(candidate.name, candidate.run, clock, candidate.holds, work, slow)
+        name, work, slow = candidate.name, candidate.work, candidate.compiles
+        leg = Leg(name, candidate.run, self._folder(), work, slow)
+        return self._process(leg, clock, candidate.holds)
 
-    def _process(
-        self,
-        name: str,
-        run: Run,
-        clock: Clock,
-        holds: Epoch | None,
-        work: float = 1.0,
-        slow: bool = False,
-    ) -> Process:
+    def _folder(self) -> Path:
         self.legs += 1
-        costs, folder = self._bench.costs, self._bench.folder / "alone" / f"{LEG}{self.legs}"
-        leg, slices = Leg(name, run, folder, work, slow), list[Slice]()
-        epochs = run.leg.warm_up_epochs if run.leg is not None else 0
+        return self._bench.folder / "alone" / f"{LEG}{self.legs}"
+
+    def _process(self, leg: Leg, clock: Clock, holds: Epoch | None) -> Process:
+        costs, slices = self._bench.costs, list[Slice]()
+        epochs = leg.run.leg.warm_up_epochs if leg.run.leg is not None else 0
         limit = 30 + 4 * costs.starting(1, epochs)
         try:
             let_start([leg], self._guard, limit, clock.over, alone=True)
@@ -148,14 +142,15 @@ class FreshProcesses:
         """
         if not self._unchanged:
             raise OutOfTime(NO_SLICE)
-        made = [process for process in self._unchanged if process.holds == holds]
-        made = made or [one for one in self._unchanged if one.holds == self._unchanged[0].holds]
+        kinds = [process.holds for process in self._unchanged]
+        kind = holds if holds in kinds else kinds[0]
+        made = [process for process in self._unchanged if process.holds == kind]
         slices = [piece for process in made for piece in process.slices]
         first, last, twins = made[0], made[-1], len(made) > 1
         band = control(first.losses, last.losses if twins else None)
         against = _compare(first, [last], first) if twins else None
         starts = [process.start for process in self._unchanged]
-        return baseline(slices, first.losses, band, control_of(against, band), starts)
+        return baseline(slices, first.losses, band, against, starts)
 
 
 def _compare(before: Process, changed: list[Process], after: Process) -> Ratio | None:

@@ -17,8 +17,6 @@ from trainperf.trial.ratio import Pair
 
 ONE_OFF_S = 0.3
 """A one-off cost below this is not told from the start-up's own spread."""
-
-
 OF_NOISE = 0.5
 """This share of the control's half-width is asked of a gain beyond its own interval; see below."""
 
@@ -111,22 +109,16 @@ def baseline(
     slices: Sequence[Slice],
     losses: Losses | None,
     band: Band,
-    control: Control | None,
+    ratio: Ratio | None,
     starts: Iterable[Start | None],
 ) -> Baseline:
     """Put together what was measured of the unchanged script in `slices`, at least one."""
     known = [start for start in starts if start is not None]
     step_s = statistics.median(piece.seconds / piece.work for piece in slices)
+    own_s = statistics.median(piece.own_s / piece.steps for piece in slices)
     leads = [start.lead_s(step_s) for start in known] or [0.0]
-    return Baseline(
-        step_s=step_s,
-        own_s=statistics.median(piece.own_s / piece.steps for piece in slices),
-        losses=losses,
-        band=band,
-        control=control,
-        start=known[0] if known else None,
-        start_spread_s=max(leads) - min(leads),
-    )
+    first, spread_s = next(iter(known), None), max(leads) - min(leads)
+    return Baseline(step_s, own_s, losses, band, control_of(ratio, band), first, spread_s)
 
 
 def floor(control: Control | None) -> float:
@@ -134,29 +126,25 @@ def floor(control: Control | None) -> float:
     return max(SMALLEST_GAIN, control.floor if control is not None else SMALLEST_GAIN)
 
 
-def _floor_of(control: Ratio) -> float:
-    """The gain, as a share, that the script shows against itself.
+def control_of(ratio: Ratio | None, band: Band) -> Control | None:
+    """The control from the ratio of the script to itself; None without one.
 
-    A control that is surely not 1 shows what two legs differ by, and all of it counts. Else it
-    shows the noise, which widens the interval of a candidate as well: of the difference between
-    two ratios, each known to h, one is known to h × √2, so that 0.41 h are missing there. In
-    simulated trials it kept 65 % of true gains of 20 % among bursts, where the far end of the
+    A control that is surely not 1 shows what two legs differ by, and all of it counts as its floor.
+    Else it shows the noise, which widens the interval of a candidate as well: of the difference
+    between two ratios, each known to h, one is known to h × √2, so that 0.41 h are missing there.
+    In simulated trials it kept 65 % of true gains of 20 % among bursts, where the far end of the
     control's interval kept 37 %, and at most 0.2 % of candidates that gain nothing (1 % where legs
     differ by 2 % by themselves).
     """
-    if control.low > 1 or control.high < 1:
-        return max(control.high - 1, 1 - control.low)
-    half = math.log(control.high / control.low) / 2
-    return max(math.expm1(OF_NOISE * half), abs(control.speedup - 1))
-
-
-def control_of(ratio: Ratio | None, band: Band) -> Control | None:
-    """The control from the ratio of the script to itself; None without one."""
     if ratio is None:
         return None
+    half = math.log(ratio.high / ratio.low) / 2
+    least = max(math.expm1(OF_NOISE * half), abs(ratio.speedup - 1))
+    if ratio.low > 1 or ratio.high < 1:
+        least = max(ratio.high - 1, 1 - ratio.low)
     return Control(
         **asdict(ratio),
-        floor=_floor_of(ratio),
+        floor=least,
         reproducible=band.reproducible,
         loss_band=band.relative if band.reproducible is not None else None,
     )
@@ -168,18 +156,26 @@ def trial(
     why_late: str = "out of budget before it could be compared",
 ) -> Trial:
     """The trial of one fix alone; `why_late` says why there was no time for it."""
-    candidate, found = measured.candidate, measured.ratio
+    candidate, found, control = measured.candidate, measured.ratio, baseline.control
     if found is None and measured.needless:
         return candidate.skipped(measured.needless)
-    untried = replace(candidate.skipped(why_late), note=measured.note)
+    untried = replace(candidate.skipped(why_late, late=True), note=measured.note)
     if found is None and measured.late:
         return untried
+    untried = replace(untried, late=False)
     if found is None:
         return untried.dropped(Outcome.FAILED, str(measured.failure))
     parity = judge(candidate.equivalence, baseline.losses, measured.losses, baseline.band)
-    outcome, reason = _outcome(found, parity.ok, parity.text, baseline.control)
+    least = floor(control)
+    outcome, reason = Outcome.KEPT, "" if parity.ok else "its losses could not be compared"
     if measured.failure:
         outcome, reason = Outcome.FAILED, str(measured.failure)
+    elif parity.ok is False:
+        outcome, reason = Outcome.LOSSES_DIFFER, parity.text
+    elif found.high < 1 / (1 + least):
+        outcome, reason = Outcome.SLOWER, ""
+    elif found.low <= 1 + least:
+        outcome, reason = Outcome.NO_EFFECT, _why_not(found, control, least)
     one_off, even = break_even(measured, baseline)
     return replace(
         untried,
@@ -192,19 +188,6 @@ def trial(
         one_off_s=one_off,
         break_even_steps=even,
     )
-
-
-def _outcome(
-    found: Ratio, same: bool | None, parity: str, control: Control | None
-) -> tuple[Outcome, str]:
-    least = floor(control)
-    if same is False:
-        return Outcome.LOSSES_DIFFER, parity
-    if found.high < 1 / (1 + least):
-        return Outcome.SLOWER, ""
-    if found.low <= 1 + least:
-        return Outcome.NO_EFFECT, _why_not(found, control, least)
-    return Outcome.KEPT, "" if same else "its losses could not be compared"
 
 
 def _why_not(found: Ratio, control: Control | None, least: float) -> str:

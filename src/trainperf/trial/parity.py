@@ -13,14 +13,14 @@ largest relative distance of the losses up to an update was
 
 so what a fix changes shows in the first updates or not at all, and what parts two
 losses later grows step by step: from one update to the next never by more than 20
-times. `tolerance` and `JUMP` follow from this, with a margin of ten or more.
+times. `FIRST`, `TENFOLD` and `JUMP` follow from this, with a margin of ten or more.
 
 Where the order of samples may differ, losses of the same update are of other samples. Their means
 agree, up to the noise of the batches and to the pace, which the order changes as well: a small
-convolution with SGD, given its samples in another order, had 48 % more loss in the mean of 120
-updates, and was as good in the end. On those scripts no other order was rejected, over 6 to 400
-losses; a training whose weights stood still was, from 50 to 120 updates on. Before the unchanged
-script has learnt something, losses cannot tell the two apart.
+convolution with SGD had 48 % more loss in the mean of 120 updates, and was as good in the end. On
+those scripts no other order was rejected, over 6 to 400 losses; a training whose weights stood
+still was, from 50 to 120 updates on. Before the unchanged script has learnt something, losses
+cannot tell the two apart.
 """
 
 from __future__ import annotations
@@ -70,10 +70,9 @@ losses of a training that diverges must not excuse themselves by their own sprea
 class Losses:
     """The losses of one process, by the number of weight updates, from 1.
 
-    `kind` says what `values` are: "loss", or "weights" (sums of the absolute values of
-    the trainable weights) where no loss could be seen. `source` is where the losses
-    were seen ("fit", "train_on_batch", "tape", "output"). `means` says of how many
-    updates a value is the running mean, where it is one. `weights` are kept beside
+    `kind` says what `values` are: "loss", or "weights" (sums of their absolute values) where no
+    loss could be seen. `source` is where the losses were seen ("fit", "tape", "output"). `means`
+    says of how many updates a value is the running mean, where it is one. `weights` are kept beside
     losses for a few early updates.
     """
 
@@ -132,9 +131,8 @@ class Band:
     @property
     def text(self) -> str:
         """How far that is where it is more than rounding, to stand behind a verdict."""
-        if self.reproducible is not False:
-            return ""
-        return f"; the script differs from itself by {_percent(self.relative)}"
+        apart = f"; the script differs from itself by {_percent(self.relative)}"
+        return apart if self.reproducible is False else ""
 
 
 @dataclass(frozen=True)
@@ -161,18 +159,18 @@ SURELY = 0.1
 class _Pairs:
     """Values of one kind that two processes showed at the same updates, both finite.
 
-    `broken` is the first update at which the changed one's is no number any more, and the other is.
+    `broken` says at which update the changed one's is no number any more, and the other is.
     """
 
     kind: str
     updates: tuple[int, ...]
     unchanged: tuple[float, ...]
     changed: tuple[float, ...]
-    broken: Parity | None
+    broken: Parity | None = None
 
     def distances(self) -> list[float]:
         """Relative distances; values near zero are measured against the usual size."""
-        usual = 0.1 * statistics.median(abs(value) for value in self.unchanged)
+        usual = 0.1 * statistics.median(map(abs, self.unchanged))
         return [
             abs(a - b) / max(abs(a), abs(b), usual) if a != b else 0.0
             for a, b in zip(self.unchanged, self.changed, strict=True)
@@ -180,7 +178,6 @@ class _Pairs:
 
     @property
     def noun(self) -> str:
-        """What the values are called."""
         return "sums of weights" if self.kind == "weights" else "losses"
 
     def parted(self, at: int) -> Parity:
@@ -195,37 +192,32 @@ class _Pairs:
         allowed = band.along(self.updates)
         for place, (update, far) in enumerate(zip(self.updates, self.distances(), strict=True)):
             sudden = JUMP * max(largest, FLOOR * scale) * _grown(update - last - 1)
-            rounding = min(scale * tolerance(update), max(scale * FIRST, sudden))
-            if far > max(rounding, BAND * allowed[place]):
+            made = min(WORST, FIRST * _grown(update - FIRST_UPDATES))  # by rounding until then
+            if far > max(min(scale * made, max(scale * FIRST, sudden)), BAND * allowed[place]):
                 return place
             largest, last = max(largest, far), update
         return None
 
 
+def _grown(updates: int) -> float:
+    return math.pow(10.0, min(max(0, updates) / TENFOLD, 10.0))
+
+
 def _pairs(kind: str, unchanged: Losses, changed: Losses) -> _Pairs | None:
     """Pair what both showed at the same updates; None if there is no such update."""
-    first, second = (losses.of_kind(kind) for losses in (unchanged, changed))
+    first, second = unchanged.of_kind(kind), changed.of_kind(kind)
     common = sorted(first.keys() & second.keys())
     if not common:
         return None
     finite = tuple(n for n in common if math.isfinite(first[n]) and math.isfinite(second[n]))
     values = tuple(first[n] for n in finite), tuple(second[n] for n in finite)
-    pairs = _Pairs(kind, finite, *values, broken=None)
+    pairs = _Pairs(kind, finite, *values)
     for update in common:
         if math.isfinite(first[update]) and not math.isfinite(second[update]):
             numbers = f"{first[update]:.4g} against {second[update]}"
             text = f"{pairs.noun} part at step {update}: {numbers}"
             return replace(pairs, broken=Parity(False, text))
     return pairs
-
-
-def tolerance(update: int) -> float:
-    """The relative distance that rounding may have made up to an update."""
-    return min(WORST, FIRST * _grown(update - FIRST_UPDATES))
-
-
-def _grown(updates: int) -> float:
-    return math.pow(10.0, min(max(0, updates) / TENFOLD, 10.0))
 
 
 def control(unchanged: Losses | None, twin: Losses | None) -> Band:
@@ -356,22 +348,16 @@ def _standard_error(unchanged: list[float], changed: list[float]) -> float:
     """
     count = len(unchanged)
     apart = [b - a for a, b in zip(unchanged, changed, strict=True)]
-    memory = min(LONGEST_MEMORY, max(1.0, _memory(apart)))
+    middle = statistics.fmean(apart)
+    off = [value - middle for value in apart]
+    memory, total = 1.0, sum(value * value for value in off)
+    if total:  # correlation of neighbours inflates the variance of a mean
+        lag = sum(a * b for a, b in itertools.pairwise(off)) / total
+        memory = min(LONGEST_MEMORY, max(1.0, (1 + lag) / max(1e-9, 1 - lag)))
     paired = statistics.stdev(apart) * math.sqrt(memory / count)
     steps = [b - a for a, b in itertools.pairwise(unchanged)]
     own = statistics.stdev(steps)  # sqrt(2) of the noise, without the trend
     return min(paired, OWN_NOISE * own * math.sqrt(LONGEST_MEMORY / count))
-
-
-def _memory(values: list[float]) -> float:
-    """By how much correlation of neighbours inflates the variance of a mean."""
-    middle = statistics.fmean(values)
-    off = [value - middle for value in values]
-    total = sum(value * value for value in off)
-    if total == 0.0:
-        return 1.0
-    lag = sum(a * b for a, b in itertools.pairwise(off)) / total
-    return (1 + lag) / max(1e-9, 1 - lag)
 
 
 def judge_printed(unchanged: tuple[str, str], changed: tuple[str, str]) -> Parity:
@@ -419,6 +405,5 @@ def _percent(share: float) -> str:
 
 def _two(before: float, after: float) -> str:
     """Two numbers with as many digits as it takes to tell them apart."""
-    texts = ((f"{before:.{digits}g}", f"{after:.{digits}g}") for digits in (4, 6, 9))
-    first, second = next((pair for pair in texts if pair[0] != pair[1]), (f"{before:.9g}",) * 2)
-    return f"{first} against {second}"
+    texts = [(f"{before:.{digits}g}", f"{after:.{digits}g}") for digits in (4, 6, 9)]
+    return " against ".join(next((pair for pair in texts if pair[0] != pair[1]), texts[-1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Collection, Sequence
@@ -85,13 +86,12 @@ DECIDED = "what could be tried gained nothing in the loop"
 class Subject:
     """The subject of trials: the observed run, what was found in it, and how it may be tried.
 
-    `edits` are those of the findings, `folder` is the trials' own; `began` and
-    `deadline` are those of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores`
-    were busy when the trials began and nothing of ours ran. `training` is the whole of it by its
-    ledger, None if it has none. Where there are `changes`, these are tried and no finding is: each
-    is the observed run with one change, by its name. Where steps wait for their input, `freed` is
-    the evidence as if they did not, and what may pay then. What is tried on top of others has these
-    `beneath`.
+    `edits` are those of the findings, `folder` is the trials' own; `began` and `deadline` are those
+    of the diagnosis, on `time.monotonic()`, in seconds. `neighbours_cores` were busy when the
+    trials began. `training` is the whole of it by its ledger, None if it has none. Where there are
+    `changes`, these are tried and no finding is: each is the observed run with one change, by its
+    name. Where steps wait for their input, `freed` is the evidence as if they did not, and what may
+    pay then. What is tried on top of others has these `beneath`.
     """
 
     recording: Recording
@@ -110,42 +110,12 @@ class Subject:
     freed: Freed | None = None
     beneath: tuple[Finding, ...] = ()
 
-    def on_top_of(
-        self,
-        beneath: tuple[Finding, ...],
-        known: Collection[str],
-        holds: Epoch | None,
-        speedup: float,
-    ) -> Subject:
-        """The subject of what is tried on top of kept changes of the input, without the `known`.
-
-        They make such slices so many times as fast: of the training they take less by then.
-        """
+    def on_top_of(self, beneath: tuple[Finding, ...], known: Collection[str]) -> Subject:
+        """The subject of what is tried on top of kept changes of the input, without the `known`."""
         assert self.freed is not None
-        training = self.training
-        if training is not None and training.seconds_now:
-            shorter = [
-                replace(item, now_s=item.now_s / speedup) if item.part in _parts(holds) else item
-                for item in training.items
-            ]
-            gone = sum(item.now_s for item in training.items) - sum(one.now_s for one in shorter)
-            seconds = training.seconds_now - gone
-            training = replace(training, items=tuple(shorter), seconds_now=seconds)
-        return replace(
-            self,
-            evidence=self.freed.evidence,
-            findings=tuple(finding for finding in self.freed.findings if finding.id not in known),
-            training=training,
-            beneath=beneath,
-            freed=None,
-        )
-
-    def all_changes(self, changes: Changes) -> Changes:
-        """The same of all findings that may have been tried."""
-        freed = () if self.freed is None else self.freed.findings
-        ids = {finding.id for finding in changes.findings}
-        others = (one for one in freed if one.id not in ids)
-        return replace(changes, findings=(*changes.findings, *others))
+        findings = tuple(finding for finding in self.freed.findings if finding.id not in known)
+        evidence = self.freed.evidence
+        return replace(self, evidence=evidence, findings=findings, beneath=beneath, freed=None)
 
 
 @dataclass(frozen=True)
@@ -183,10 +153,10 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     ends = subject.recording.ending is Ending.FINISHED
     changes, chosen, skipped = _to_try(subject, _leg_run(subject, ranks, alike))
 
-    def none(reason: str, untried: Sequence[Candidate] = (), needed: float | None = None) -> Plan:
-        left_out = (*skipped, *(candidate.skipped(reason) for candidate in untried))
+    def none(reason: str, why: str = "", needed: float | None = None, late: bool = False) -> Plan:
+        untried = (candidate.skipped(why or reason, late) for candidate in chosen)
         how = Trials("none", reason=reason, budget_needed_s=needed)
-        return Plan(changes, (), left_out, how, ends=ends and not apart)
+        return Plan(changes, (), (*skipped, *untried), how, ends=ends and not apart)
 
     space = room(subject.recording, subject.machine, evidence.device)
     how = replace(
@@ -199,9 +169,9 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     slots = space.legs if how.mode == "side by side" else 1
     costs = costs_of(subject.recording, evidence, subject.machine, slots, alike.spin)
     if chosen and (apart or ends):
-        return none(apart or ENDS, chosen)
+        return none(apart or ENDS)
     if isinstance(costs, str):
-        return none(costs, chosen)
+        return none(costs)
     if endless := _endless(costs):
         skipped += [candidate.skipped(endless) for candidate in chosen if candidate.warm_up_epochs]
         chosen = [candidate for candidate in chosen if not candidate.warm_up_epochs]
@@ -222,12 +192,12 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     if not alike.passive and at_best.trying(1) > clock.left:
         epochs = max(candidate.warm_up_epochs for candidate in chosen)
         needed = budget_needed(spent, costs, len(chosen), epochs)
-        late = f"out of budget: all would need --budget {needed:.0f}s"
-        skipped += [candidate.skipped(late) for candidate in chosen]
         return none(
             f"the script needs {costs.start_s:.0f} s to warm up and {max(0.0, clock.left):.0f} s "
             f"of the budget were left; with --budget {needed:.0f}s its fixes would be tried",
-            needed=needed,
+            f"out of budget: all would need --budget {needed:.0f}s",
+            needed,
+            late=True,
         )
     held = slices_text(chosen) if how.mode == "side by side" else how.mode_reason
     how = replace(how, mode_reason=held, budget_needed_s=would_do_s)
@@ -254,31 +224,26 @@ def _leg_run(subject: Subject, ranks: int, alike: Environment) -> Run:
 
 def _to_try(subject: Subject, run: Run) -> tuple[Changes, list[Candidate], list[Trial]]:
     """What can be tried on the leg `run`, how its changes are made, and what is not tried."""
-    findings, edits, semantic = subject.findings, subject.edits, subject.allow_semantic
     if subject.changes:
-        given = GivenChanges(run, (), edits, changes=subject.changes)
+        given = GivenChanges(run, (), subject.edits, changes=subject.changes)
         joined = [given.join((change.name,)) for change in subject.changes]
         return given, [change for change in joined if isinstance(change, Candidate)], []
     beneath = tuple(finding.id for finding in subject.beneath)
-    changes = Changes(run, (*findings, *subject.beneath), edits, beneath)
-    chosen, untried = candidates(run, findings, by_id(), edits, semantic)
-    chosen, decided = decided_in_the_loop(chosen, findings, subject.evidence)
-    made, compiled = list[Candidate](), set[str]()
+    changes = Changes(run, (*subject.findings, *subject.beneath), subject.edits, beneath)
+    chosen, untried = candidates(changes, subject.allow_semantic)
+    chosen, decided = decided_in_the_loop(chosen, subject.findings, subject.evidence)
+    compiled = set[str]()
     given_env = os.environ | subject.recording.run.env
-    for one in chosen:
-        candidate = changes.on_top(one) if beneath else one
-        if isinstance(candidate, str):
-            untried.append(one.skipped(candidate))
-            continue
-        if candidate.compiles and one.fixes[0] in compiled:
+    for at, candidate in enumerate(chosen):
+        fix = candidate.fixes[0]
+        if candidate.compiles and fix in compiled:
             # What another way to make its fix compiles it must not find. The first way keeps the
             # caches that all legs share, which are there for what it is put together with.
-            folder = subject.folder / CACHES / f"{one.fixes[0]}-{len(made)}"
+            folder = subject.folder / CACHES / f"{fix}-{at}"
             env = {**candidate.run.env, **private(given_env, folder)}
-            candidate = replace(candidate, run=replace(candidate.run, env=env))
-        compiled.add(one.fixes[0])
-        made.append(candidate)
-    return changes, made, [*untried, *decided]
+            chosen[at] = replace(candidate, run=replace(candidate.run, env=env))
+        compiled.add(fix)
+    return changes, chosen, [*untried, *decided]
 
 
 def in_order(
@@ -287,29 +252,26 @@ def in_order(
     """The candidates in the order in which they are tried, and those that cannot matter.
 
     The first of the report, then what may save most of the training in a second of its trial, and
-    last what changes the experiment.
-    Each is given what it may save of the whole `training`; what no rule gives a bound, by what it
-    usually gives. Where threads `spun` beside neighbours while the bounds were measured, a low
-    one says nothing.
+    last what changes the experiment. Each is given what it may save of the whole `training`; what
+    no rule gives a bound, by what it usually gives. Where threads `spun` beside neighbours while
+    the bounds were measured, a low one says nothing.
     """
     chosen, skipped = list[Candidate](), list[Trial]()
     for candidate in sliced:
-        share = _share(training, candidate)
+        candidate = replace(candidate, share=_share(training, candidate.holds))
         if candidate.difference is not None:  # somebody wants it judged
-            chosen.append(replace(candidate, share=share))
+            chosen.append(candidate)
             continue
         fix = by_id().get(candidate.fixes[0])
         usual = fix.usual if fix is not None else 1.0
         most = candidate.bound if candidate.most is None else candidate.most
         gain = usual if most is None else max(most, usual if spun else 0.0)
         gain = min(gain, usual) if fix is not None and fix.rarely_all else gain
-        hope = gain
         if candidate.epoch is None and gain > 0:  # of steps, which are a part of its slices
-            hope = 1 / (1 - costs.in_steps(candidate.holds) * (1 - 1 / gain))
-        promising = replace(candidate, hope=max(1.0, hope), share=share)
-        saved = promising.saves(hope)
-        if (saved >= LEAST_SAVED and hope >= 1 + WORTH) or not chosen:
-            chosen.append(promising)
+            gain = 1 / (1 - costs.in_steps(candidate.holds) * (1 - 1 / gain))
+        saved = candidate.saves(gain)
+        if (saved >= LEAST_SAVED and gain >= 1 + WORTH) or not chosen:
+            chosen.append(replace(candidate, hope=max(1.0, gain)))
         else:
             reason = NOT_WORTH.format(100 * saved) if saved > 0 else NOTHING
             skipped.append(candidate.skipped(reason))
@@ -324,17 +286,12 @@ def in_order(
     return [first, *others], skipped
 
 
-def _share(training: Training | None, candidate: Candidate) -> float:
-    """The part of the whole training of which slices like the candidate's are a sample."""
+def _share(training: Training | None, holds: Epoch | None) -> float:
+    """The part of the whole training of which slices that hold such epochs, or steps, are of."""
     if training is None or not training.seconds_now:
         return 1.0
-    parts = _parts(candidate.holds)
+    parts = ("steps",) if holds is None else ("steps", "between")
     return sum(item.now_s for item in training.items if item.part in parts) / training.seconds_now
-
-
-def _parts(holds: Epoch | None) -> tuple[str, ...]:
-    """The parts of a training of which slices that hold such epochs, or steps, are a sample."""
-    return ("steps",) if holds is None else ("steps", "between")
 
 
 def _endless(costs: Costs) -> str:
@@ -365,19 +322,14 @@ def slices_text(candidates: Sequence[Candidate]) -> str:
     kinds: dict[Epoch | None, list[str]] = {}
     for candidate in candidates:
         kinds.setdefault(candidate.holds, []).append(candidate.fixes[0])
-    if len(kinds) == 1:
-        return "".join(_text(epoch) for epoch in kinds if epoch is not None)
-    parts = [
-        f"{_text(epoch)} for {', '.join(dict.fromkeys(names))}"
-        for epoch, names in kinds.items()
-        if epoch is not None
-    ]
-    return " and ".join((["a few steps"] if None in kinds else []) + parts)
-
-
-def _text(epoch: Epoch) -> str:
-    each = f"({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
-    return f"whole {'turns as they are written' if epoch.written else 'epochs'} {each}"
+    texts = ["a few steps"] if None in kinds and len(kinds) > 1 else []
+    for epoch, names in kinds.items():
+        if epoch is not None:
+            what = "turns as they are written" if epoch.written else "epochs"
+            text = f"whole {what} ({epoch.steps:,} step{'s' if epoch.steps > 1 else ''} each)"
+            of = f" for {', '.join(dict.fromkeys(names))}" if len(kinds) > 1 else ""
+            texts.append(text + of)
+    return " and ".join(texts)
 
 
 def choose_slices(
@@ -408,38 +360,28 @@ def choose_slices(
         of_short = short is not None and (candidate.input or short.seconds < LONG_EPOCH_S)
         if wanted is None or not (outside or own or of_short) or (ranks > 1 and not outside):
             made.append(candidate)
-        elif ranks > 1:
-            skipped.append(candidate.skipped(RANKS))
-        elif _fits(candidate, costs.holding(wanted), left, outside):
-            made.append(replace(candidate, holds=wanted))
-        elif not outside:
-            made.append(candidate)
-        else:
-            whole = costs.holding(wanted)
-            budget = budget_needed(spent, whole, 1, candidate.warm_up_epochs)
-            offered = budget if budget <= LONG_BUDGET_S else None
-            skipped.append(candidate.skipped(_too_long(wanted, offered)))
-            needed = max(needed or 0.0, offered) if offered else needed
+            continue
+        whole, epochs = costs.holding(wanted), candidate.warm_up_epochs
+        # the fewest that can tell where they alone do: others have theirs before
+        takes = whole.starting(2, epochs) + whole.comparing(1, FEWEST)
+        fits = (takes if outside else whole.trying(FEW, epochs)) <= left
+        if ranks == 1 and (fits or not outside):
+            made.append(replace(candidate, holds=wanted) if fits else candidate)
+            continue
+        budget = budget_needed(spent, whole, 1, epochs) if ranks == 1 else math.inf
+        reason = RANKS
+        if ranks == 1:
+            place, what = (
+                ("outside the steps", "a turn") if wanted.written else ("between epochs", "one")
+            )
+            reason = f"what it saves lies {place}, and {what} takes {wanted.seconds:.1f} s: "
+            if budget <= LONG_BUDGET_S:
+                needed = max(needed or 0.0, budget)
+                reason += f"to compare whole ones would need --budget {budget:.0f}s"
+            else:
+                reason += "whole ones are too long to be compared"
+        skipped.append(candidate.skipped(reason, late=budget <= LONG_BUDGET_S))
     return made, skipped, needed
-
-
-def _fits(candidate: Candidate, whole: Costs, left: float, alone: bool) -> bool:
-    """Whether there is time for slices of whole epochs.
-
-    For the fewest that can tell where they `alone` do: others have theirs before. Else for `FEW`.
-    """
-    epochs = candidate.warm_up_epochs
-    if alone:
-        return whole.starting(2, epochs) + whole.comparing(1, FEWEST) <= left
-    return whole.trying(FEW, epochs) <= left
-
-
-def _too_long(epoch: Epoch, budget_s: float | None) -> str:
-    place, what = ("outside the steps", "a turn") if epoch.written else ("between epochs", "one")
-    reason = f"what it saves lies {place}, and {what} takes {epoch.seconds:.1f} s: "
-    if budget_s is None:
-        return reason + "whole ones are too long to be compared"
-    return reason + f"to compare whole ones would need --budget {budget_s:.0f}s"
 
 
 def short_epoch(evidence: Evidence) -> Epoch | None:

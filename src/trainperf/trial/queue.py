@@ -24,7 +24,7 @@ from trainperf.trial.fresh import FreshProcesses, Look, nothing_else
 from trainperf.trial.legs.faults import LegFailed, NotCompared, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
-from trainperf.trial.outcome import Baseline, Measured, baseline, control_of, start_of
+from trainperf.trial.outcome import Baseline, Measured, baseline, start_of
 from trainperf.trial.ratio import Pair
 
 RAN_OUT = "it ran out of memory beside other legs"
@@ -44,24 +44,17 @@ class Queue:
     Who runs out of memory beside others is tried alone, in fresh processes, and from then on no
     more live beside each other than did then. Where two legs fit the control meets the unchanged
     script first, then each candidate does; where one fits each runs by itself. `over` says when a
-    contest is decided, `base` is a leg of the bench's run that stands already. Use as a context
-    manager: no process is left when it closes.
+    contest is decided. Use as a context manager: no process is left when it closes.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        over: Rule = enough,
-        controlled: bool = True,
-        base: Leg | None = None,
-    ) -> None:
+    def __init__(self, bench: Bench, over: Rule = enough, controlled: bool = True) -> None:
         self.bench = bench
         self._over = over
         self._controlled = controlled
         self._guard = bench.guard()
         self._made: list[Leg] = []
         self._slots = bench.costs.slots
-        self._base = base or self._leg("", bench.run)
+        self._base = self._leg("", bench.run)
         self._reference = self._base  # the leg whose training the others are compared with
         self._control = self._leg("control", bench.run)
         self._series: dict[Epoch | None, Series] = {}
@@ -71,7 +64,6 @@ class Queue:
         self._entered: list[Contest] = []
         self._left_out: list[Measured] = []
         self._fresh = FreshProcesses(bench, self._guard)
-        self._spare: Contest | None = None
 
     def __enter__(self) -> Queue:
         return self
@@ -82,8 +74,7 @@ class Queue:
 
     def close(self) -> None:
         """End the script's legs, of which the baseline stays."""
-        spare = () if self._spare is None else (self._spare.leg,)
-        end_all((self._base, self._control, *spare))
+        end_all((self._base, self._control))
 
     @property
     def beside(self) -> bool:
@@ -132,13 +123,13 @@ class Queue:
                 if contest.ratio is None:
                     contest.failure = contest.failure or failure
         finally:
-            end_all([one.leg for one in self._entered if one is not self._spare])
+            end_all([contest.leg for contest in self._entered])
         found = self._measurements(self._entered)
         found += [Measured(candidate, failure=failure) for candidate in self._waiting]
-        alone = [one for one in found if isinstance(one.failure, OutOfMemory)]
+        alone = [measured for measured in found if isinstance(measured.failure, OutOfMemory)]
         if isinstance(failure, OutOfMemory):
             self._slots = 1
-        found = [*self._left_out, *(one for one in found if one not in alone)]
+        found = [*self._left_out, *(measured for measured in found if measured not in alone)]
         found += self._tried_alone(alone, clock.keeping(look(found, ())[0]))
         by_name = {measured.name: measured for measured in found}
         return [by_name[candidate.name] for candidate in candidates]
@@ -183,26 +174,7 @@ class Queue:
         first = series.control.first
         band = parity.control(losses, parity.read_losses(first.trained))
         starts = [start_of(leg) for leg in (self._reference, first)]
-        ratio = control_of(series.control.ratio, band)
-        return baseline(series.slices, losses, band, ratio, starts)
-
-    def end_spare(self) -> None:
-        """End the leg that stands for a second round: its memory is needed, or no round comes."""
-        if self._spare is not None:
-            self._spare.leg.end()
-        self._spare = None
-
-    def standing(self, run: Run) -> Leg | None:
-        """The leg of a change of the input that pays, where it is one of this run; it goes on.
-
-        Any other ends with this.
-        """
-        leg = None if self._spare is None else self._spare.leg
-        self._spare = None
-        if leg is not None and (not leg.alive or leg.run != run):
-            leg.end()
-            return None
-        return leg
+        return baseline(series.slices, losses, band, series.control.ratio, starts)
 
     def _series_of(self, holds: Epoch | None) -> Series:
         """The series of slices that hold such epochs, or steps.
@@ -216,12 +188,12 @@ class Queue:
         return self._series[holds]
 
     @property
-    def _controls(self) -> list[Contest]:
-        return [series.control for series in self._series.values()]
+    def _controls_over(self) -> bool:
+        return all(series.control.decided for series in self._series.values())
 
     @property
-    def _controls_over(self) -> bool:
-        return all(control.decided for control in self._controls)
+    def _open(self) -> list[Contest]:
+        return [contest for contest in self._entered if not contest.decided]
 
     # ------------------------------------------------------------------- who is next
 
@@ -232,11 +204,11 @@ class Queue:
         """
         if self._slots == 2 and not self._controls_over:
             return
-        held = 1 + (self._slots > 2) + (self._spare is not None)
         while self._waiting:
             open_ = self._open
             starting = sum(contest.leg.starting and not self._overdue(contest) for contest in open_)
-            if len(open_) + held >= max(self._slots, held + 1) or starting > self._at_once:
+            room = self._slots - 1 - (self._slots > 2)  # beside the script and its control
+            if len(open_) >= room or starting > self._at_once:
                 return
             candidate = self._waiting[0]
             costs = self._series_of(candidate.holds).costs
@@ -261,21 +233,21 @@ class Queue:
             if contest.pairs and not contest.decided:
                 self._decide(contest)  # the control may tell by now
         rates = self._rates()
-        if not (rates or self._open or self._waiting):
-            return False
         order = sorted(rates, key=lambda contest: -rates[contest])
-        legs = [self._base] if self._base.starting else []
+        legs = (
+            [self._base] if self._base.starting and (rates or self._open or self._waiting) else []
+        )
         legs += [contest.leg for contest in order if contest.leg.starting]
-        turns = [contest for contest in order if not contest.leg.starting]
         legs = together(list(dict.fromkeys(legs)), self._at_once, self.bench.costs.spin)
+        turns = [contest for contest in order if not contest.leg.starting]
         if not (legs or turns):
             return False
+        self._tell()
         started, at_turn = sum(rates[contest] for contest in order if contest.leg in legs), 0.0
         if turns:
             series = self._series_of(turns[0].holds)
             turns = [contest for contest in turns if contest.holds == series.holds]
             at_turn = sum(rates[contest] for contest in turns[: series.beside_each_other])
-        self._tell()
         if legs and (self._base in legs or not turns or started > at_turn):
             self._start(legs, clock)
         else:
@@ -289,32 +261,26 @@ class Queue:
         in all its processes.
         """
         judged = [contest for contest in self._entered if contest.twin is not None]
-        first = [*judged, *self._controls] if judged else self._entered[:1]
+        controls = [series.control for series in self._series.values()]
+        first = [*judged, *controls] if judged else self._entered[:1]
         made_any = any(series.slices for series in self._series.values())
         rates = dict[Contest, float]()
         for series in self._series.values():
             own = [contest for contest in self._entered if contest.holds == series.holds]
-            waits = [contest for contest in own if not contest.decided and series.waits(contest)]
-            for contest in own:
-                if not contest.decided and contest not in waits:
-                    rates[contest] = self._rate(contest)
+            open_ = [contest for contest in own if not contest.decided]
+            waits = [contest for contest in open_ if series.waits(contest)]
             control = series.control
-            if series.control_helps(own, made_any) or (self._slots == 2 and not control.decided):
-                rates[control] = self._rate(control, waits)
-        return {
-            contest: rate
-            + (contest in first and contest.leg.starting and not self._overdue(contest))
-            for contest, rate in rates.items()
-        }
-
-    def _rate(self, contest: Contest, waits: Sequence[Contest] = ()) -> float:
-        """What a contest may save in a second, the control for those that wait for it."""
-        series, start_s = self._series_of(contest.holds), self._start_s(contest.candidate)
-        return series.rate(contest, start_s, waits)
-
-    @property
-    def _open(self) -> list[Contest]:
-        return [contest for contest in self._entered if not contest.decided]
+            helps = series.control_helps(own, made_any) or (
+                self._slots == 2 and not control.decided
+            )
+            for contest in [contest for contest in open_ if contest not in waits] + [
+                control
+            ] * helps:
+                start_s = self._start_s(contest.candidate)
+                rates[contest] = series.rate(contest, start_s, waits if contest is control else ())
+                if contest in first and contest.leg.starting and not self._overdue(contest):
+                    rates[contest] += 1
+        return rates
 
     def _overdue(self, contest: Contest) -> bool:
         """Whether a leg takes much longer to start than others: it compiles, or it hangs."""
@@ -354,10 +320,9 @@ class Queue:
             raise self._base.failure
         failure = self._control.failure
         if failure and self._control in legs:
-            for control in self._controls:
-                control.failure, control.decided = failure, True
-            one_by_one = replace(self.bench.costs, slots=1)
-            if one_by_one.trying(max(1, len(self._entered))) <= clock.left:
+            for series in self._series.values():
+                series.control.failure, series.control.decided = failure, True
+            if replace(costs, slots=1).trying(max(1, len(self._entered))) <= clock.left:
                 # The same script as the one that stands: only beside itself does it fail,
                 # and so may each candidate, whatever its change is worth.
                 raise failure
@@ -377,10 +342,9 @@ class Queue:
                 return
             for contest in group:
                 self._decide(contest)
-            turns = [*turns[len(group) :], *group]
             turns = [
                 contest
-                for contest in turns
+                for contest in (*turns[len(group) :], *group)
                 if contest.leg.alive and not (contest.decided or series.waits(contest))
             ]
 
@@ -410,6 +374,16 @@ class Queue:
             contest.pairs.append(Pair(piece.rate, before.rate, after.rate, piece.updates))
         return True
 
+    def _base_slice(self, clock: Clock, series: Series) -> Slice | None:
+        try:
+            return series.slice_of(self._base, self._base, clock)
+        except LegFailed as failed:
+            # What was measured until then counts; nothing can be compared any more.
+            self._base.failure, self._before = failed, None
+            if not self._base.ran_out:
+                raise
+            return None
+
     def _decide(self, contest: Contest) -> None:
         """Decide a contest if more pairs would change nothing, and end its leg."""
         series, candidate = self._series_of(contest.holds), contest.candidate
@@ -430,36 +404,16 @@ class Queue:
             over = over or len(contest.pairs) >= MOST_TO_JUDGE
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
-            return
-        if contest.failure or over:
+        elif contest.failure or over:
             self._decided(contest)
 
     def _decided(self, contest: Contest) -> None:
-        """Decide a contest, with the other process of its change, and end its leg.
-
-        That of the change of the input that pays most stands where there is room for it: a second
-        round goes on from there.
-        """
-        contest.decided, twin, candidate = True, contest.twin, contest.candidate
-        spares = self.bench.spares and self._slots > 4 and contest.gains and contest.leg.alive
-        best, last = candidate is not None and (candidate.input or candidate.pairs), self._spare
-        if spares and best and (last is None or contest.hope > last.hope):
-            self._spare, contest = contest, last or contest
-        if contest is not self._spare:
-            contest.leg.end()
+        """Decide a contest, with the other process of its change, and end its leg."""
+        contest.decided, twin = True, contest.twin
+        contest.leg.end()
         if twin is not None and not twin.decided:
             twin.failure = twin.failure or contest.failure
             self._decided(twin)
-
-    def _base_slice(self, clock: Clock, series: Series) -> Slice | None:
-        try:
-            return series.slice_of(self._base, self._base, clock)
-        except LegFailed as failed:
-            # What was measured until then counts; nothing can be compared any more.
-            self._base.failure, self._before = failed, None
-            if not self._base.ran_out:
-                raise
-            return None
 
     # -------------------------------------------------------------- who does not fit
 
@@ -467,10 +421,9 @@ class Queue:
         """Note that a contest's leg cannot go on."""
         contest.failure = failure
         short = isinstance(failure, OutOfMemory)
-        if short:
-            self.end_spare()
-            living = sum(leg.alive for leg in self._made)
-            self._slots = min(self._slots, living) if living > 1 else self._slots
+        living = sum(leg.alive for leg in self._made)
+        if short and living > 1:
+            self._slots = min(self._slots, living)
         if not contest.leg.ran_out:
             self._decided(contest)
         if short and self._slots == 2 and self._controls_over:
@@ -514,25 +467,23 @@ class Queue:
 
     def _tell(self) -> None:
         total = len(self._entered) + len(self._waiting)
-        decided = len(self._entered) - len(self._open)
+        decided = [contest for contest in self._entered if contest.decided]
         starting = sum(contest.leg.starting for contest in self._open)
-        text = f"trying changes: {decided} of {total} decided"
+        best = max(
+            (
+                (contest.ratio.speedup, contest.candidate.name)
+                for contest in decided
+                if contest.ratio and contest.gains and not contest.failure
+                if contest.candidate is not None and not contest.candidate.apart
+            ),
+            default=None,
+        )
+        text = f"trying changes: {len(decided)} of {total} decided"
         text += f", {starting} starting" if starting else ""
-        text += f"; fastest so far {best}" if (best := self._best()) else ""
+        text += f"; fastest so far {best[1]} {best[0]:.2f}×" if best else ""
         if self._base.starting or not any(contest.pairs for contest in self._entered):
             text = "warming up"
-        self.bench.say(text, decided / total if total else None)
-
-    def _best(self) -> str:
-        """The change that is fastest of those that are decided, and how fast; "" where none is."""
-        found = [
-            (ratio.speedup, contest.candidate.name)
-            for contest in self._entered
-            if contest.decided and contest.gains and not contest.failure
-            if contest.candidate is not None and not contest.candidate.apart
-            if (ratio := self._series_of(contest.holds).both(contest))
-        ]
-        return "{1} {0:.2f}×".format(*max(found)) if found else ""
+        self.bench.say(text, len(decided) / total if total else None)
 
     def _leg_of(self, candidate: Candidate) -> Leg:
         return self._leg(candidate.name, candidate.run, candidate.work, candidate.compiles)

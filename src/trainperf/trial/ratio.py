@@ -59,15 +59,9 @@ def ratio(pairs: Sequence[Pair]) -> Ratio:
     if len(pairs) < FEWEST:
         raise ValueError(f"three pairs are needed for an interval, not {len(pairs)}")
     logs = sorted(pair.log_ratio for pair in pairs)
-    middle = trimmed_mean(logs)
-    low, high = _interval(logs)
-    return Ratio(
-        math.exp(middle),
-        math.exp(min(low, middle)),
-        math.exp(max(high, middle)),
-        len(pairs),
-        sum(pair.steps for pair in pairs),
-    )
+    middle, (low, high) = trimmed_mean(logs), _interval(logs)
+    interval = math.exp(min(low, middle)), math.exp(max(high, middle))
+    return Ratio(math.exp(middle), *interval, len(pairs), sum(pair.steps for pair in pairs))
 
 
 def of_two(first: Ratio, second: Ratio, twin: float) -> tuple[Ratio, tuple[float, float]]:
@@ -81,14 +75,9 @@ def of_two(first: Ratio, second: Ratio, twin: float) -> tuple[Ratio, tuple[float
     noise = max(math.log(found.high / found.low) / 2 for found in (first, second))
     middle, apart = sum(logs) / 2, abs(logs[0] - logs[1]) / 2
     half = math.hypot(apart, noise / math.sqrt(2))
-    both = Ratio(
-        math.exp(middle),
-        math.exp(middle - half),
-        math.exp(middle + half),
-        first.pairs + second.pairs,
-        first.steps + second.steps,
-    )
-    return both, (math.exp(logs[0]), math.exp(logs[1]))
+    ends = math.exp(middle - half), math.exp(middle + half)
+    pairs, steps = first.pairs + second.pairs, first.steps + second.steps
+    return Ratio(math.exp(middle), *ends, pairs, steps), (math.exp(logs[0]), math.exp(logs[1]))
 
 
 def trimmed_mean(values: Sequence[float]) -> float:

@@ -78,11 +78,9 @@ def left_to_whole_runs(training: Training | None, share: float, speedup: float, 
 def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -> Repeated:
     """Compare two fresh processes of the script with two of it changed, in turns.
 
-    Their slices hold what the candidate's do. `bench` has the unchanged script's run as its user
-    has it. Where there is no time for so many, or the gain of at least `low` is far beyond what
-    processes differ by, one of each: that is the second pair, after that of the trials.
+    Where there is no time for so many, or the gain of at least `low` is far beyond what processes
+    differ by, one of each: that is the second pair, after that of the trials.
     """
-
     costs = bench.costs.holding(candidate.holds)
 
     def compared(contest: Contest, _: float, __: float) -> bool:

@@ -24,7 +24,7 @@ from trainperf.trial.parity import Losses
 from trainperf.trial.planning import Plan, Subject, plan
 from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import needed_s
-from trainperf.trial.stack import Means, Stacked, both, stack
+from trainperf.trial.stack import Means, Stacked, stack
 
 PAYS = (Outcome.KEPT, Outcome.CHANGES, Outcome.LOSSES_DIFFER)
 """Outcomes of what may be written: in the patch, or by its name."""
@@ -46,8 +46,8 @@ class Round:
     `found` are the trials of fixes by id, of several ways the best one, `others` those of the rest;
     `apart` those that make another experiment of the script and pay. `stacked` is what was kept,
     `choices` the ways that were chosen. Some came too `late`: there was no time for them. `skipped`
-    are those that were left out, of all that was `planned`. It took so many `legs`, and slices of
-    `compared_s` seconds. `step_on_top_s` is a step of the script as a first round left it.
+    are those that were left out, of all that was `planned`. One on top of another took so many
+    `legs`, slices of `compared_s` seconds, and a step `step_on_top_s`.
     """
 
     found: Mapping[str, Trial] = field(default_factory=dict)
@@ -64,24 +64,20 @@ class Round:
 
     def then(self, later: Round) -> Round:
         """This and a later round, which was made on top of what this one kept."""
-        beneath = self.stacked.fixes
 
         def on_top(trial: Trial) -> Trial:
             there = trial.speedup is not None and not trial.on_top
-            return replace(trial, on_top=beneath) if there else trial
+            return replace(trial, on_top=self.stacked.fixes) if there else trial
 
-        return Round(
+        return replace(
+            later,
             found={**self.found, **{name: on_top(one) for name, one in later.found.items()}},
             others=(*self.others, *map(on_top, later.others)),
             apart=(*self.apart, *map(on_top, later.apart)),
-            stacked=both(self.stacked, later.stacked),
+            stacked=self.stacked.then(later.stacked),
             choices={**self.choices, **later.choices},
             late=self.late or later.late,
-            skipped=(*self.skipped, *later.skipped),
             planned=(*self.planned, *later.planned),
-            legs=self.legs + later.legs,
-            compared_s=self.compared_s + later.compared_s,
-            step_on_top_s=later.step_on_top_s,
         )
 
 
@@ -97,53 +93,42 @@ def in_rounds(
     `late` says why there was no time for one. Raises `LegFailed` if the script as it is cannot be
     run; `engine` measures it. Whatever else was started has ended when this returns.
     """
-    length = subject.evidence.length_
+    length, utilization = subject.evidence.length_, subject.evidence.known_utilization
     steps = length.steps if isinstance(length, Length) else None
-    of_input = [
-        candidate for candidate in planned.chosen if candidate.input and not candidate.apart
-    ]
-    utilization = subject.evidence.known_utilization
     free = 1 / utilization if utilization else math.inf
+    chosen = planned.chosen
+    of_input = [candidate for candidate in chosen if candidate.input and not candidate.apart]
     if subject.freed is None or not of_input:
         return _round(engine, planned, clock, late, steps, free)
-    first = [
-        candidate
-        for candidate in planned.chosen
-        if candidate in of_input or candidate is planned.chosen[0]
-    ]
-    others = [candidate for candidate in planned.chosen if candidate not in first]
-    came = _round(engine, replace(planned, chosen=tuple(first)), clock, late, steps, free)
+    first = tuple(one for one in chosen if one in of_input or one is chosen[0])
+    others = tuple(one for one in chosen if one not in first)
+    came = _round(engine, replace(planned, chosen=first), clock, late, steps, free)
     kept = came.stacked.fixes
     if not kept:
-        engine.end_spare()  # none goes on from it
-        rest = replace(planned, chosen=tuple(others))
-        if others:
-            again = _round(engine, rest, clock, late, steps)
-            return replace(came.then(again), legs=again.legs, compared_s=again.compared_s)
-        return came
+        rest = replace(planned, chosen=others)
+        return came.then(_round(engine, rest, clock, late, steps)) if others else came
     changes = planned.changes.choosing(came.choices)
     beneath = tuple(finding for finding in changes.findings if finding.id in kept)
-    known = {one.fixes[0] for one in first}
-    assert came.stacked.ratio is not None
-    faster = (came.stacked.holds, came.stacked.ratio.speedup)
-    second = plan(subject.on_top_of(beneath, known, *faster), clock)
+    second = plan(subject.on_top_of(beneath, {one.fixes[0] for one in first}), clock)
     changed = changes.join(kept)
     if not second.chosen or second.costs is None or isinstance(changed, str):
         return came.then(Round(skipped=second.skipped))
-    base = engine.standing(changed.run)
     engine.close()
     assert planned.costs is not None
     costs = replace(second.costs, epoch_s=planned.costs.epoch_s)  # a cache is filled in a first one
-    folder = engine.bench.folder / "on-top"
-    bench = replace(engine.bench, run=changed.run, costs=costs, folder=folder, spares=False)
+    bench = replace(
+        engine.bench, run=changed.run, costs=costs, folder=engine.bench.folder / "on-top"
+    )
     try:
-        with Queue(bench, base=base) as queue:
+        with Queue(bench) as queue:
             later = _round(queue, replace(second, costs=costs), clock, late, steps)
-            later = replace(later, step_on_top_s=queue.baseline().step_s)
+            step_s = queue.baseline().step_s
+            legs, compared_s = queue.legs, queue.compared_s
+            later = replace(later, step_on_top_s=step_s, legs=legs, compared_s=compared_s)
     except LegFailed as failed:
         over = clock.over() or isinstance(failed, OutOfTime)
         why = late() if over else f"with {', '.join(kept)} the script {failed}"
-        trials = {candidate.fixes[0]: candidate.skipped(why) for candidate in second.chosen}
+        trials = {candidate.fixes[0]: candidate.skipped(why, over) for candidate in second.chosen}
         later = Round(trials, planned=second.chosen, late=over)
     return came.then(replace(later, skipped=second.skipped))
 
@@ -173,35 +158,25 @@ def _round(
             made = changes.join(ids)
             return made if isinstance(made, str) else replace(made, holds=holds, pairs=ON_TOP)
 
-        given = isinstance(changes, GivenChanges)
-        repeating_s = 0.0 if given else needed_s(costs.holding(holds))
-        return Means(
-            holds, engine.baseline(holds), join, engine.compare, clock.keeping(repeating_s)
-        )
+        repeating_s = 0.0 if isinstance(changes, GivenChanges) else needed_s(costs.holding(holds))
+        until = clock.keeping(repeating_s)
+        return Means(holds, engine.baseline(holds), join, engine.compare, until)
 
     stacked = stack(sorted_out.winners, means, partners)
     for name, drop in stacked.dropped.items():
-        found[name] = found[name].dropped(drop.outcome, drop.reason)
+        found[name] = found[name].dropped(*drop)
     for name in set(partners) & set(stacked.fixes):
-        beneath = stacked.fixes[: stacked.fixes.index(name)]
         found[name] = replace(
             found[name].dropped(Outcome.KEPT, ""),
             kept=True,
-            on_top=beneath,
+            on_top=stacked.fixes[: stacked.fixes.index(name)],
             **asdict(stacked.gains[name]),
         )
     apart = tuple(other_experiments(found.values(), measured, engine.baseline))
     too_late = any(one.late for one in measured)
+    choices = sorted_out.choices
     return Round(
-        found,
-        sorted_out.others,
-        apart,
-        stacked,
-        sorted_out.choices,
-        too_late,
-        planned=planned.chosen,
-        legs=engine.legs,
-        compared_s=engine.compared_s,
+        found, sorted_out.others, apart, stacked, choices, too_late, planned=planned.chosen
     )
 
 
@@ -237,13 +212,11 @@ def _rest(
     enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
     needless = {}
     for one in candidates if best.candidate.input else ():
-        if not one.input or one.most is None or one.epoch or one.holds != best.holds:
-            continue
-        if one.fixes == best.candidate.fixes:
-            if one.hope < enough:
-                needless[one.name] = f"{best.name} gives as much as it could"
-        elif free < enough:
-            needless[one.name] = f"{best.name} gives all that a faster input can"
+        another_way = one.fixes == best.candidate.fixes
+        alike = one.input and one.most is not None and not one.epoch and one.holds == best.holds
+        if alike and (one.hope if another_way else free) < enough:
+            gives = "as much as it could" if another_way else "all that a faster input can"
+            needless[one.name] = f"{best.name} gives {gives}"
     return keep_s, needless
 
 

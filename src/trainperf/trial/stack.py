@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from trainperf.model import Outcome, Ratio
 from trainperf.recording.run import Epoch
@@ -20,8 +21,7 @@ Join = Callable[[Sequence[str]], Candidate | str]
 """Makes the candidate of several fixes together, or says why they do not go together."""
 
 
-@dataclass(frozen=True)
-class Dropped:
+class Dropped(NamedTuple):
     """Why a fix that pays alone is not in the stack."""
 
     outcome: Outcome
@@ -45,6 +45,21 @@ class Stacked:
     gains: Mapping[str, Ratio] = field(default_factory=dict)
     together: bool = True
 
+    def then(self, later: Stacked) -> Stacked:
+        """This, and what was kept later on top of it."""
+        dropped = {**self.dropped, **later.dropped}
+        if self.ratio is None or later.ratio is None:
+            return replace(later if self.ratio is None else self, dropped=dropped)
+        return Stacked(
+            (*self.fixes, *later.fixes),
+            _product(self.ratio, later.ratio),
+            dropped,
+            later.start,
+            self.holds or later.holds,
+            {**self.gains, **later.gains},
+            together=False,
+        )
+
 
 @dataclass(frozen=True)
 class Means:
@@ -56,9 +71,16 @@ class Means:
     compare: Compare
     clock: Clock
 
-
-Top = tuple[tuple[str, ...], Measured]
-"""The fixes of a stack, and what they give together."""
+    def measured(self, stacks: Sequence[Candidate]) -> tuple[dict[str, Measured], str]:
+        """The measurements by name, and the reason where one is missing."""
+        if not stacks or self.clock.over():
+            return {}, self.clock.reason
+        try:
+            found = self.compare(stacks, self.clock)
+        except LegFailed as failed:
+            over = self.clock.over()
+            return {}, self.clock.reason if over else f"the script as it is {failed}"
+        return {measured.name: measured for measured in found}, self.clock.reason
 
 
 def stack(
@@ -76,13 +98,13 @@ def stack(
         return Stacked((), None)
     best, dropped, gains = winners[0], dict[str, Dropped](), dict[str, Ratio]()
     longer = [winner for winner in winners if _length(winner.holds) > _length(best.holds)]
-    alike = [one.candidate.fixes[0] for one in winners[1:] if one not in longer]
-    alone = best.candidate.fixes, best
-    fixes, top = _added(alone, [*alike, *partners], means(best.holds), dropped, gains, partners)
+    alike = [winner.candidate.fixes[0] for winner in winners[1:] if winner not in longer]
+    top = _added(best, [*alike, *partners], means(best.holds), dropped, gains, partners)
     if longer:
-        holds = max((one.holds for one in longer), key=_length)
-        names = [one.candidate.fixes[0] for one in longer]
-        fixes, top = _added((fixes, top), names, means(holds), dropped, gains)
+        holds = max((winner.holds for winner in longer), key=_length)
+        names = [winner.candidate.fixes[0] for winner in longer]
+        top = _added(top, names, means(holds), dropped, gains)
+    fixes = top.candidate.fixes
     dropped = {name: drop for name, drop in dropped.items() if name not in fixes}
     return Stacked(fixes, top.ratio, dropped, top.start, top.holds, gains)
 
@@ -93,75 +115,61 @@ def _length(holds: Epoch | None) -> int:
 
 
 def _added(
-    top: Top,
+    top: Measured,
     names: Sequence[str],
     means: Means,
     dropped: dict[str, Dropped],
     gains: dict[str, Ratio],
     partners: Sequence[str] = (),
-) -> Top:
+) -> Measured:
     """What pays of some fixes on top of what there is; why another does not goes into `dropped`.
 
-    What each that pays gives there goes into `gains`.
-
     The stacks of the first, the first two, … are alive together, so that each is compared with the
-    one before it. A fix that breaks its stack (it fails, or trains differently), or adds nothing to
-    it, is left out, and the stacks of those after it are measured again without it. Where that
-    cannot be done, or breaks, what adds nothing stays in. What there is no time for is left out.
+    one before it. A fix that breaks its stack (it fails, or trains differently) is left out, and
+    the stacks of those after it are measured again without it. What is there with one that adds
+    nothing is measured once more without that, at the end. What there is no time for is left out.
     """
-    (fixes, best), rest, baseline = top, list(names), means.baseline
-    with_idle = top
+    rest, without_idle = list(names), top
     while rest:
-        stacks = _stacks(fixes, rest, means.join, dropped)
-        again = means.join(fixes) if stacks and best.holds != means.holds else ""
+        stacks = _stacks(top.candidate.fixes, rest, means.join, dropped)
+        again = means.join(top.candidate.fixes) if stacks and top.holds != means.holds else ""
         first = [again] if isinstance(again, Candidate) else []
-        found, unmeasured = _measured([*first, *stacks], means.compare, means.clock)
-        if first and (measured_again := found.get(first[0].name)) and measured_again.ratio:
-            best = measured_again
-            with_idle = fixes, best
-        rest = []
+        found, unmeasured = means.measured([*first, *stacks])
+        if first and (anew := found.get(first[0].name)) and anew.ratio:
+            top = without_idle = anew
+        below, rest = top, []
         for at, candidate in enumerate(stacks):
             name, measured = candidate.fixes[-1], found.get(candidate.name)
-            if measured is None or measured.late or measured.holds != best.holds:
-                reason = f"not measured on top of {', '.join(fixes)}: {unmeasured}"
-                for later in stacks[at:]:
-                    dropped[later.fixes[-1]] = Dropped(Outcome.NOT_TRIED, reason)
+            drop = _drop(measured, below, means.baseline, unmeasured, sure=name in partners)
+            if drop is None:
+                assert measured is not None
+                gains[name], top = on_top(measured, below), measured
+                if not dropped.keys() & set(candidate.fixes):
+                    without_idle = measured
+            elif drop.outcome is Outcome.NOT_TRIED:
+                dropped.update((later.fixes[-1], drop) for later in stacks[at:])
                 break
-            sure = name in partners  # it gave nothing alone
-            drop = _breaks(measured, baseline) or _idle(measured, best, fixes, baseline, sure)
-            if drop is not None:
+            else:
                 dropped[name] = drop
-                rest = [later.fixes[-1] for later in stacks[at + 1 :]]
-                if drop.outcome is Outcome.REDUNDANT and not sure:
-                    with_idle = _largest(stacks[at:], found, baseline, partners)
-                break
-            gains[name] = on_top(measured, best)
-            fixes, best = candidate.fixes, measured
-    if _speedup(with_idle[1]) > (1 + floor(baseline.control)) * _speedup(best):
-        return with_idle
-    return fixes, best
-
-
-def _largest(
-    stacks: Sequence[Candidate],
-    found: Mapping[str, Measured],
-    baseline: Baseline,
-    partners: Sequence[str],
-) -> Top:
-    """The largest of some stacks, the first of which adds nothing, that pays and is sound.
-
-    None of `partners` is in it, which give nothing alone.
-    """
-    fixes, top = stacks[0].fixes, found[stacks[0].name]
-    for candidate in stacks[1:]:
-        measured = found.get(candidate.name)
-        if measured is None or measured.late or _breaks(measured, baseline):
-            break
-        if candidate.fixes[-1] in partners:
-            break
-        if _idle(measured, top, fixes, baseline) is None:
-            fixes, top = candidate.fixes, measured
-    return fixes, top
+                if drop.outcome is not Outcome.REDUNDANT or name in partners:
+                    rest = [later.fixes[-1] for later in stacks[at + 1 :]]
+                    break
+            below = measured or below
+    lean = [fix for fix in top.candidate.fixes if fix not in dropped]
+    if len(lean) == len(top.candidate.fixes):
+        return top
+    alone = means.join(lean)
+    found, unmeasured = means.measured([] if isinstance(alone, str) else [alone])
+    measured = next(iter(found.values()), None)
+    drop = _drop(measured, without_idle, means.baseline, unmeasured)
+    if drop is None and measured is not None:
+        return measured
+    more = _speedup(top) > (1 + floor(means.baseline.control)) * _speedup(without_idle)
+    if more and not set(partners) & set(top.candidate.fixes):
+        return top
+    assert drop is not None
+    dropped.update((fix, drop) for fix in lean if fix not in without_idle.candidate.fixes)
+    return without_idle
 
 
 def _stacks(
@@ -175,61 +183,44 @@ def _stacks(
             reason = f"does not go together with {', '.join(fixes)}: {candidate}"
             dropped[name] = Dropped(Outcome.NOT_TRIED, reason)
             continue
-        fixes = (*fixes, name)
+        fixes = candidate.fixes
         made.append(candidate)
     return made
 
 
-def _measured(
-    stacks: Sequence[Candidate], compare: Compare, clock: Clock
-) -> tuple[dict[str, Measured], str]:
-    """The measurements by name, and the reason where one is missing."""
-    if not stacks or clock.over():
-        return {}, clock.reason
-    try:
-        return {one.name: one for one in compare(stacks, clock)}, clock.reason
-    except LegFailed as failed:
-        return {}, clock.reason if clock.over() else f"the script as it is {failed}"
-
-
-def _breaks(measured: Measured, baseline: Baseline) -> Dropped | None:
-    """Why a stack cannot be kept, whatever it gives; None if it can."""
-    candidate = measured.candidate
-    others = ", ".join(candidate.fixes[:-1])
-    if measured.failure:
-        return Dropped(Outcome.FAILED, f"together with {others}: {measured.failure}")
-    judged = judge(candidate.equivalence, baseline.losses, measured.losses, baseline.band)
-    if judged.ok is not False:
-        return None
-    return Dropped(Outcome.LOSSES_DIFFER, f"together with {others}: {judged.text}")
-
-
-def _idle(
-    measured: Measured,
-    top: Measured,
-    fixes: tuple[str, ...],
+def _drop(
+    measured: Measured | None,
+    below: Measured,
     baseline: Baseline,
+    unmeasured: str,
     sure: bool = False,
 ) -> Dropped | None:
-    """Why a fix is left out that adds nothing to the others, for `sure`; None if it does."""
-    more, least = on_top(measured, top), 1 + floor(baseline.control)
+    """Why a stack is not kept on top of the one `below`, for `sure`; None if it pays."""
+    others = ", ".join(below.candidate.fixes)
+    if measured is None or measured.late or measured.holds != below.holds:
+        return Dropped(Outcome.NOT_TRIED, f"not measured on top of {others}: {unmeasured}")
+    if measured.failure:
+        return Dropped(Outcome.FAILED, f"together with {others}: {measured.failure}")
+    equivalence = measured.candidate.equivalence
+    judged = judge(equivalence, baseline.losses, measured.losses, baseline.band)
+    if judged.ok is False:
+        return Dropped(Outcome.LOSSES_DIFFER, f"together with {others}: {judged.text}")
+    more, least = on_top(measured, below), 1 + floor(baseline.control)
     if more.speedup > least and more.low > (1 if sure else 1 / least):
         return None
     gain = f"{more.speedup:.2f}× ({more.low:.2f} to {more.high:.2f})"
-    return Dropped(Outcome.REDUNDANT, f"on top of {', '.join(fixes)} it gives {gain}")
+    return Dropped(Outcome.REDUNDANT, f"on top of {others} it gives {gain}")
 
 
 def on_top(stacked: Measured, before: Measured) -> Ratio:
     """The gain of one stack over another; both have a ratio.
 
     From their pairs round by round, as what they share of the noise cancels so. Without
-    pairs from the two intervals, as if they were independent: the distances of the
-    limits from the estimates add in quadrature (Zou and Donner, "Construction of
-    confidence limits about effect measures", Statistics in Medicine 27, 2008).
+    pairs from the two intervals, as if they were independent: see `_product`.
     """
     pairs = [
-        Pair(math.exp(one.log_ratio), *(math.exp(other.log_ratio),) * 2, one.steps)
-        for one, other in zip(stacked.pairs, before.pairs, strict=False)
+        Pair(math.exp(pair.log_ratio), *(math.exp(other.log_ratio),) * 2, pair.steps)
+        for pair, other in zip(stacked.pairs, before.pairs, strict=False)
     ]
     if len(pairs) >= FEWEST:
         return ratio(pairs)
@@ -240,30 +231,17 @@ def on_top(stacked: Measured, before: Measured) -> Ratio:
     return _product(stacked.ratio, inverse)
 
 
-def _product(one: Ratio, other: Ratio) -> Ratio:
-    """One gain times another, as if they were independent: see `on_top`."""
-    gain = one.speedup * other.speedup
-    below = math.hypot(math.log(one.speedup / one.low), math.log(other.speedup / other.low))
-    above = math.hypot(math.log(one.high / one.speedup), math.log(other.high / other.speedup))
-    pairs, steps = min(one.pairs, other.pairs), min(one.steps, other.steps)
+def _product(first: Ratio, other: Ratio) -> Ratio:
+    """One gain times another, as if they were independent.
+
+    The distances of the limits from the estimates add in quadrature (Zou and Donner, "Construction
+    of confidence limits about effect measures", Statistics in Medicine 27, 2008).
+    """
+    gain = first.speedup * other.speedup
+    below = math.hypot(math.log(first.speedup / first.low), math.log(other.speedup / other.low))
+    above = math.hypot(math.log(first.high / first.speedup), math.log(other.high / other.speedup))
+    pairs, steps = min(first.pairs, other.pairs), min(first.steps, other.steps)
     return Ratio(gain, gain * math.exp(-below), gain * math.exp(above), pairs, steps)
-
-
-def both(first: Stacked, later: Stacked) -> Stacked:
-    """What was kept first, and later on top of it."""
-    dropped = {**first.dropped, **later.dropped}
-    if first.ratio is None or later.ratio is None:
-        kept = later if first.ratio is None else first
-        return replace(kept, dropped=dropped)
-    return Stacked(
-        (*first.fixes, *later.fixes),
-        _product(first.ratio, later.ratio),
-        dropped,
-        later.start,
-        first.holds or later.holds,
-        {**first.gains, **later.gains},
-        together=False,
-    )
 
 
 def _speedup(measured: Measured) -> float:

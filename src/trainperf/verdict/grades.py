@@ -14,7 +14,6 @@ from trainperf.model import (
     Missing,
     Outcome,
     Trial,
-    Trials,
 )
 from trainperf.verdict import torch
 from trainperf.verdict.answer import Answer, Case
@@ -49,10 +48,10 @@ MOST_NAMED = 6
 # ---------------------------------------------------------------------------------- healthy
 
 
-def sound(evidence: Evidence, trials: Sequence[Trial] = (), trying: Trials | None = None) -> Answer:
+def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
     """The answer for a loop in which nothing to repair was found: healthy, if that was examined.
 
-    `trials` are those that were made on the script, `trying` how.
+    `trials` are those that were made on the script.
     """
     share = own_share(evidence)
     if share is None:
@@ -67,7 +66,7 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = (), trying: Trials | Non
         )
         return probable(Answer("none", text), evidence)
     came = tried(trials)
-    if left := tuple(_left_out(evidence, trials, trying)):
+    if left := tuple(_left_out(evidence, trials)):
         names, reasons = _named(name for name, _ in left), _named(why for _, why in left)
         doubt = f"; not examined: {names} ({reasons}); {_remedy(evidence)}"
         text = f"Nothing to repair was found, and {share}"
@@ -113,19 +112,14 @@ def _made(trials: Sequence[Trial]) -> Iterator[str]:
     return (trial.fix for trial in trials if trial.outcome not in without)
 
 
-def _left_out(
-    evidence: Evidence, trials: Sequence[Trial], trying: Trials | None
-) -> Iterator[tuple[str, str]]:
+def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
     """Probes that apply and were not made, and trials for which time was short, with the reason."""
     made = tuple(trial.fix for trial in trials if trial.outcome is not Outcome.NOT_TRIED)
     for name, probe in evidence.probes.items():
         by_trial = any(fix.endswith(TRIES.get(name, name)) for fix in made)
         if isinstance(probe, Missing) and probe.applies and not by_trial:
             yield name.replace("_", " "), probe.reason
-    if trying is not None and (trying.budget_needed_s is not None or trying.interrupted):
-        for trial in trials:
-            if trial.outcome is Outcome.NOT_TRIED:
-                yield trial.fix, trial.reason
+    yield from ((trial.fix, trial.reason) for trial in trials if trial.late)
 
 
 def _beside_model(evidence: Evidence) -> str:

@@ -38,10 +38,10 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
     return _answer(Case(evidence, findings)).verdict(evidence.known_utilization)
 
 
-def _answer(case: Case, trials: Sequence[Trial] = (), trying: Trials | None = None) -> Answer:
+def _answer(case: Case, trials: Sequence[Trial] = ()) -> Answer:
     """The answer; `trials` are those that were made on the script, and came to nothing."""
     evidence = case.evidence
-    found = _graded(case, trials, trying)
+    found = _graded(case, trials)
     more = passes(evidence) if found.side == "model" or found.healthy else ""
     seen = evidence.over_time
     if seen is not None:
@@ -50,7 +50,7 @@ def _answer(case: Case, trials: Sequence[Trial] = (), trying: Trials | None = No
     return replace(found, more=found.more + more)
 
 
-def _graded(case: Case, trials: Sequence[Trial], trying: Trials | None) -> Answer:
+def _graded(case: Case, trials: Sequence[Trial]) -> Answer:
     evidence, first = case.evidence, case.first
     if isinstance(evidence.times.real_, Missing):
         text = "Nothing was measured: the loop made too few steps"
@@ -67,7 +67,7 @@ def _graded(case: Case, trials: Sequence[Trial], trying: Trials | None) -> Answe
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not case.findings and settled and found.side in ("model", "none"):
         examined = own_share(evidence) is not None
-        return beside_the_steps(evidence, examined) or sound(evidence, trials, trying)
+        return beside_the_steps(evidence, examined) or sound(evidence, trials)
     loud = found.side != "environment" and noise_of(evidence, found) > NOISY
     return probable(found, evidence) if loud else found
 
@@ -101,7 +101,6 @@ def verdict_after(
     evidence: Evidence,
     findings: tuple[Finding, ...],
     trials: Sequence[Trial],
-    trying: Trials | None = None,
 ) -> Verdict:
     """The final verdict, of `findings` in the order that the trials gave them.
 
@@ -118,7 +117,7 @@ def verdict_after(
         fix for fix, trial in came.items() if trial.outcome not in (Outcome.KEPT, Outcome.NOT_TRIED)
     }
     left = tuple(finding for finding in findings if finding.id not in rejected)
-    answer = _answer(Case(evidence, left), trials, trying)
+    answer = _answer(Case(evidence, left), trials)
     if answer.healthy:
         answer = _in_another_experiment(findings, came) or answer
     elif not left:

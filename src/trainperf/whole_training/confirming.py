@@ -211,7 +211,8 @@ def _too_long(tried: Tried, more: list[Version], needed_s: float) -> Tried:
         if version.adds and (tried.ended or version.adds.slices == "none")
     }
     trials = (
-        replace(trial, reason=reason) if trial.fix in left else trial for trial in tried.trials
+        replace(trial, reason=reason, late=True) if trial.fix in left else trial
+        for trial in tried.trials
     )
     return replace(tried, trials=tuple(trials))
 

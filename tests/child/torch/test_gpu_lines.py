@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +23,7 @@ def on_device(events: list[Seen], marks: set[str]) -> Times:
     """Milliseconds of forward and backward on the device by marks, and None for the rest."""
     known: Any = {name: name for name in marks}
     reader = Reader(known)
-    threads: dict[int, list[Any]] = defaultdict(list)
-    for number, seen in enumerate(events):
-        if seen.kind == "cpu_op" or seen.label in marks:
-            threads[seen.thread].append((seen.start_ns(), -seen.end_ns(), number, seen))
-    for spots in threads.values():
-        reader.read(sorted(spots))
+    reader.read(seen for seen in events if seen.kind == "cpu_op" or seen.label in marks)
     work = [seen for seen in events if seen.kind in ON_DEVICE]
     times = reader.device(work, lambda at: True)
     return {mark: (forward / 1e6, backward / 1e6) for mark, (forward, backward) in times.items()}

@@ -12,8 +12,8 @@ import pytest
 
 from kit.exchange import HOOKED_RANK, driver_of, hooked, process_group
 from kit.processes import patient, script
-from trainperf.child.torch.exchange import all_reduce, exchange
-from trainperf.child.torch.exchange.all_reduce import MOST_BYTES
+from trainperf.child.torch.exchange import exchange
+from trainperf.child.torch.exchange.exchange import MOST_BYTES
 
 TESTS = Path(__file__).parents[2]
 
@@ -22,8 +22,8 @@ TESTS = Path(__file__).parents[2]
 
 
 def test_of_gigabytes_a_part_is_timed():
-    assert all_reduce.part_of([100, 300]) == ([100, 300], 1.0)
-    assert all_reduce.part_of([10 * MOST_BYTES, 8]) == ([MOST_BYTES], pytest.approx(0.1))
+    assert exchange.part_of([100, 300]) == ([100, 300], 1.0)
+    assert exchange.part_of([10 * MOST_BYTES, 8]) == ([MOST_BYTES], pytest.approx(0.1))
 
 
 def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
@@ -32,7 +32,7 @@ def test_ranks_that_do_not_come_are_not_waited_for_in_a_collective(monkeypatch):
     with hooked() as loops, process_group():
         driver = driver_of(loops)
         driver.training.world = SimpleNamespace(meet=lambda *words: waited.append(words))
-        all_reduce.all_reduce(driver, driver.clock() + 5)
+        exchange.all_reduce(driver, driver.clock() + 5)
         (event,) = loops.process.record.of("missing")
     assert "not all ranks came" in event["reason"]
     ((name, timeout_s),) = waited
@@ -49,7 +49,6 @@ TWO_RANKS = """
     from torch.nn.parallel import DistributedDataParallel
 
     from kit.exchange import driver_of
-    from trainperf.child.torch.exchange import all_reduce as torch_all_reduce
     from trainperf.child.torch.exchange import exchange as torch_exchange
 
     dist.init_process_group("gloo")
@@ -110,7 +109,7 @@ TWO_RANKS = """
     # the probe
     watcher.off = True
     driver = driver_of(loops)
-    for name, extra in torch_all_reduce.extras(driver):
+    for name, extra in torch_exchange.extras(driver):
         extra(time.monotonic() + 20)
     torch_exchange.record(driver)  # as with the other facts
     total = torch.ones(1)

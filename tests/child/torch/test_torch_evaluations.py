@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +33,8 @@ def made() -> Any:
 @pytest.fixture
 def loops() -> Any:
     watcher = Watcher()
-    return SimpleNamespace(process=watcher, training=watcher, updates=0)
+    main = threading.main_thread().ident
+    return SimpleNamespace(process=watcher, training=watcher, updates=0, main=main)
 
 
 @pytest.fixture

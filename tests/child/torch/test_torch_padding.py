@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from trainperf.child.torch.facts import masks_padding
+from trainperf.child.torch.built.places import ModelCall
 from trainperf.child.torch.loader import padding
-from trainperf.child.torch.loader.padding import lengths_in_items
+from trainperf.child.torch.loader.padding import lengths_in_items, masks_padding
 
 
 def recorded(*batches: Any) -> dict[str, Any] | None:
@@ -122,12 +122,12 @@ class Reads(torch.nn.Module):
 
 
 def test_a_model_with_a_mask_gives_the_same() -> None:
-    assert masks_padding(Reads(masks=True), (ROWS,), {}) is True
-    assert masks_padding(Reads(masks=True), (), {"rows": ROWS}) is True
+    assert masks_padding([ModelCall(Reads(masks=True), (ROWS,), {})]) is True
+    assert masks_padding([ModelCall(Reads(masks=True), (), {"rows": ROWS})]) is True
 
 
 def test_a_model_that_reads_its_padding_gives_something_else() -> None:
-    assert masks_padding(Reads(masks=False), (ROWS,), {}) is False
+    assert masks_padding([ModelCall(Reads(masks=False), (ROWS,), {})]) is False
 
 
 def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
@@ -135,7 +135,7 @@ def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
     model.drop.eval()
     modes = [one.training for one in model.modules()]
     state = torch.get_rng_state()
-    masks_padding(model, (ROWS,), {})
+    masks_padding([ModelCall(model, (ROWS,), {})])
 
     assert [one.training for one in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), state)

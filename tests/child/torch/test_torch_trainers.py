@@ -134,7 +134,7 @@ def test_one_that_a_library_makes_for_itself_is_not_the_users(loops, library):
     arguments = library.TrainingArguments("out")
     trainer = library.OfTransformers(arguments)
     trainer.accelerator.prepare("model")
-    assert [one.made for one in loops.trainers] == ["call", "elsewhere"]
+    assert [one.fields["made"] for one in loops.trainers] == ["call", "elsewhere"]
     event = trainer.train(lambda: recorded(loops))
     assert event["cls"] == "TrainingArguments"
     assert recorded(loops) is None  # beside the trainer there is no loop of its own

@@ -43,12 +43,13 @@ class FileReads:
     """Counts the files this process opens to read while its loop is timed.
 
     A worker, which records nothing else, appends its counts to a file in the run's
-    folder, from which the process that trains takes them at the end.
+    folder, from which the process that trains takes them at the end. A leg of a trial counts none.
     """
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._folder = process.settings["folder"]
+        self._leg = process.settings.get("leg") is not None
         self._parent = 0  # of a worker: who trains
         self._on = self._hooked = self._closed = False
         self._window: tuple[float, int, int, int] | None = None
@@ -57,29 +58,24 @@ class FileReads:
     def _forget(self) -> None:
         self._known: dict[str, bool] = {}
         self._paths: list[str] = []
-        self._files = 0
+        self._files = self._sent = 0
         self._bins: dict[int, int] = {}
         self._flushed = self._began = time.monotonic()
-        self._sent = 0
         self._created = self._ends = False
 
     def install(self) -> None:
         """Ask Python to say which files it opens; nothing is counted yet."""
-        if not self._hooked and self._process.settings.get("leg") is None:
+        if not self._hooked and not self._leg:
             self._hooked = True
-            try:
+            with suppress(Exception):  # a hook of the program's forbids it: no open is counted
                 sys.addaudithook(self._hook())
-            except Exception:
-                pass  # a hook of the program's forbids it: then no open is counted
 
     def begin(self) -> None:
         """A loop is about to be timed in this process: count from now on."""
-        if self._process.settings.get("leg") is not None:
-            return
         self._parent = 0
         self._forget()
         self._window = None
-        self._on, self._closed = True, False
+        self._on, self._closed = not self._leg, False
 
     def forked(self) -> None:
         """This process is a child, which may read files for its parent."""
@@ -101,11 +97,10 @@ class FileReads:
 
         `dataset` feeds the loop; None if nothing does.
         """
-        if not self._on or self._parent:
-            return
-        self._on, self._closed = False, True
-        with Attempt(self._process, "the files that were read"):
-            self._process.record.write("reads", **self._summary(dataset))
+        if self._on and not self._parent:
+            self._on, self._closed = False, True
+            with Attempt(self._process, "the files that were read"):
+                self._process.record.write("reads", **self._summary(dataset))
 
     # ------------------------------------------------------------------ per open
 
@@ -131,7 +126,12 @@ class FileReads:
             path = os.fsdecode(path)
         data = self._known.get(path)
         if data is None:
-            data = self._first(path)
+            data = _is_data(path, self._folder)
+            if len(self._known) < MOST_KNOWN:
+                self._known[path] = data
+                self._files += data
+                if data and len(self._paths) < MOST_PATHS:
+                    self._paths.append(os.path.abspath(path))
         if not data:
             return
         now = time.monotonic()
@@ -146,35 +146,17 @@ class FileReads:
             if now - self._flushed > FLUSH_EVERY_S:
                 self._flush(now)
 
-    def _first(self, path: str) -> bool:
-        """Whether a path not seen before is one of data; remembers it."""
-        data = _is_data(path, self._folder)
-        if len(self._known) < MOST_KNOWN:
-            self._known[path] = data
-            self._files += data
-            if data and len(self._paths) < MOST_PATHS:
-                self._paths.append(os.path.abspath(path))
-        return data
-
     # ---------------------------------------------------------------- of workers
 
     def _last(self) -> None:
-        try:
+        with suppress(Exception):  # a worker has nobody to tell
             if self._on:
                 self._flush(time.monotonic())
-        except Exception:
-            pass  # a worker has nobody to tell
 
     def _flush(self, now: float) -> None:
         """Append the counts of a worker; stops once who trains has taken the file away."""
-        self._flushed = now
-        bins, self._bins = self._bins, {}
-        line = {
-            "bins": bins,
-            "paths": self._paths[self._sent :],
-            "files": self._files,
-        }
-        self._sent = len(self._paths)
+        line = {"bins": self._bins, "paths": self._paths[self._sent :], "files": self._files}
+        self._flushed, self._sent, self._bins = now, len(self._paths), {}
         path = os.path.join(self._folder, f"reads-{self._parent}-{os.getpid()}.jsonl")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if self._created else os.O_CREAT)
         try:
@@ -183,27 +165,20 @@ class FileReads:
             self._on = False
             return
         self._created = True
-        try:
-            os.write(fd, (json.dumps(line) + "\n").encode())
-        finally:
-            os.close(fd)
+        with open(fd, "wb", buffering=0) as file:
+            file.write((json.dumps(line) + "\n").encode())
 
     def _workers(self) -> list[list[dict[str, Any]]]:
         """The counts that each worker wrote; takes the files away."""
         found = []
         for name in os.listdir(self._folder):
-            if not name.startswith(f"reads-{os.getpid()}-"):
-                continue
-            path = os.path.join(self._folder, name)
-            try:
-                with open(path, encoding="utf-8") as file:
+            if name.startswith(f"reads-{os.getpid()}-"):
+                path = os.path.join(self._folder, name)
+                with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
                     lines = [json.loads(line) for line in file if line.endswith("\n")]
-                os.unlink(path)
-            except (OSError, ValueError):
-                continue
-            if lines:
-                found.append(lines)
-        return found
+                    os.unlink(path)
+                    found.append(lines)
+        return [lines for lines in found if lines]
 
     # -------------------------------------------------------------------- at end
 
@@ -211,27 +186,26 @@ class FileReads:
         now, (read, stored, own_now) = time.monotonic(), _counters()
         window = self._window or (self._began, read, stored, own_now)
         since, read_before, stored_before, own_before = window
-        own, own_read = _within(self._bins, since), own_now - own_before
         workers = self._workers()
-        opens, paths = _within(self._bins, since), dict.fromkeys(self._paths)
-        files = self._files
-        for lines in workers:
-            files = max(files, lines[-1]["files"])
-            for line in lines:
-                opens += _within(line["bins"], since)
-                paths.update(dict.fromkeys(line["paths"]))
+        lines = [line for of_worker in workers for line in of_worker]
+        own = _within(self._bins, since)
+        paths = dict.fromkeys(self._paths)
+        for line in lines:
+            paths.update(dict.fromkeys(line["paths"]))
+        files = max(self._files, *(line["files"] for line in lines), len(paths))
         named = names_of_dataset(dataset)
         held = _held_names(self._folder)
+        # What a loop with workers reads itself are the batches that they hand over.
+        handed_over = own_now - own_before if workers and not own else 0
         return {
             "since": since,
             "seconds": now - since,
-            "opens": opens,
-            "files": max(files, len(paths)),
+            "opens": own + sum(_within(line["bins"], since) for line in lines),
+            "files": files,
             "at_least": (files >= MOST_PATHS and bool(workers)) or len(self._known) >= MOST_KNOWN,
             "paths": list(paths)[:MOST_PATHS],
             "workers": len(workers),
-            # What a loop with workers reads itself are the batches that they hand over.
-            "read_bytes": max(0, read - read_before - (own_read if workers and not own else 0)),
+            "read_bytes": max(0, read - read_before - handed_over),
             "stored_bytes": max(0, stored - stored_before),
             "counted": read > 0 and self._window is not None,
             "named": named[:MOST_PATHS],
@@ -284,8 +258,7 @@ def names_of_dataset(dataset: Any) -> list[str]:
         if dataset is None:
             return []
         found = _in_chain(dataset) if hasattr(dataset, "element_spec") else _in_lists(dataset)
-        paths = [path for names in found for path in _files(names)]
-        return list(dict.fromkeys(paths))
+        return list(dict.fromkeys(path for names in found for path in _files(names)))
     except Exception:
         return []
 
@@ -301,12 +274,12 @@ def _in_chain(dataset: Any) -> Iterator[list[str]]:
         pending += node._inputs()
         for name in ("_filenames", "_tensors", "_tensor"):
             held = getattr(node, name, None)
-            for one in held if isinstance(held, (list, tuple)) else [held]:
-                if hasattr(one, "element_spec"):
-                    pending.append(one)  # file names may come as a dataset
-                elif getattr(getattr(one, "dtype", None), "name", "") == "string":
-                    tensor: Any = one
-                    values = tensor.numpy().reshape(-1)[:_MOST_NAMES]
+            sources: Any = held if isinstance(held, (list, tuple)) else [held]
+            for source in sources:
+                if hasattr(source, "element_spec"):
+                    pending.append(source)  # file names may come as a dataset
+                elif getattr(getattr(source, "dtype", None), "name", "") == "string":
+                    values = source.numpy().reshape(-1)[:_MOST_NAMES]
                     yield [os.fsdecode(value) for value in values]
 
 
@@ -342,10 +315,8 @@ def _sizes(paths: list[str]) -> dict[str, int]:
     for path in paths[:: max(1, len(paths) // _MOST_SIZES)]:
         if time.monotonic() > until:
             break
-        try:
+        with suppress(OSError):
             found[path] = os.stat(path).st_size
-        except OSError:
-            continue
     return found
 
 
@@ -367,16 +338,8 @@ def _held_names(folder: str) -> list[str]:
 
 
 def _mapped(folder: str) -> list[str]:
-    code: set[str] = set()
-    data: dict[str, None] = {}
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
-        for row in file:
-            parts = row.rstrip("\n").split(maxsplit=5)
-            if len(parts) < 6 or not parts[5].startswith("/"):
-                continue
-            path = parts[5]
-            if "x" in parts[1]:
-                code.add(path)
-            elif _is_data(path, folder):
-                data[path] = None
-    return [path for path in data if path not in code]
+        rows = [row.rstrip("\n").split(maxsplit=5) for row in file]
+    files = [(row[5], "x" in row[1]) for row in rows if len(row) == 6 and row[5].startswith("/")]
+    code = {path for path, runs in files if runs}
+    return [path for path, _ in files if path not in code and _is_data(path, folder)]

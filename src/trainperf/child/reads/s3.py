@@ -42,8 +42,7 @@ class Bucket:
     gets: int = 0
     bytes: int = 0
     body_s: float = 0.0  # reading what came behind the response
-    sized: int = 0
-    sized_bytes: int = 0
+    sized_bytes: int = 0  # of the whole objects, where parts were asked for
     prefix: str | None = None
     errors: dict[str, int] = field(default_factory=dict)
 
@@ -65,18 +64,11 @@ class Bucket:
             if name in self.errors or len(self.errors) < ERRORS:
                 self.errors[name] = self.errors.get(name, 0) + 1
         length = None if got is None else got.get("ContentLength")
-        if not isinstance(length, int):
-            return
-        self.gets += 1
-        self.bytes += length
-        whole = str(got.get("ContentRange") or "").rpartition("/")[2]
-        size = int(whole) if whole.isdigit() else length
-        self.sized += 1
-        self.sized_bytes += size
-
-    def sums(self) -> dict[str, Any]:
-        # Copied at once: requests of other threads fail meanwhile.
-        return vars(self) | {"errors": dict(self.errors), "prefix": self.prefix or ""}
+        if isinstance(length, int):
+            whole = str(got.get("ContentRange") or "").rpartition("/")[2]
+            self.gets += 1
+            self.bytes += length
+            self.sized_bytes += int(whole) if whole.isdigit() else length
 
 
 class Counts:
@@ -129,7 +121,10 @@ class Counts:
                 return
             self._written = now
             sums = {
-                "buckets": [bucket.sums() for bucket in self._buckets.values()],
+                "buckets": [  # copied at once: requests of other threads fail meanwhile
+                    vars(each) | {"errors": dict(each.errors), "prefix": each.prefix or ""}
+                    for each in self._buckets.values()
+                ],
                 "busy": self._busy + (now - self._since if self._active else 0.0),
             }
         self._write(sums)

@@ -16,7 +16,6 @@ from . import memory as gpu_memory
 from .built import models
 from .exchange import exchange
 from .loader import padding, settings
-from .loader.padding import sequence_ends
 
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
@@ -74,7 +73,7 @@ def record(driver: Any) -> None:
         # Before one forward more is run, which could add to it.
         ("the GPUs' memory", gpu_memory.record),
         ("models", models.record),
-        ("optimizers", models.record_optimizers),
+        ("optimizers", _optimizers),
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
@@ -84,6 +83,12 @@ def record(driver: Any) -> None:
     ):
         with Attempt(driver.process, f"facts about {what}"):
             part(driver)
+
+
+def _optimizers(driver: Any) -> None:
+    for optimizer in driver.loops.optimizers:
+        facts = models.optimizer_facts(driver.loops, optimizer)
+        driver.record.write("torch_optimizer", **facts)
 
 
 def _build(driver: Any) -> None:
@@ -101,7 +106,11 @@ def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        driver.record.write("padding", **found, masked=without_padding(driver))
+        masked = None
+        # One may be made for batches of one shape only.
+        with Attempt(driver.process, "the model on a batch without its padding"):
+            masked = padding.masks_padding(list(driver.loops.models.calls.values()))
+        driver.record.write("padding", **found, masked=masked)
 
 
 def _framework(driver: Any) -> None:
@@ -288,65 +297,3 @@ def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
         "capability": None if hip else f"{told.major}.{told.minor}",
         "used": is_used,
     }
-
-
-# Whether a model gives the same without the padding of its batch.
-
-
-CLOSE = 5e-3
-"""Largest distance of two outputs that other rounding may make, over their usual size."""
-
-
-def without_padding(driver: Any) -> bool | None:
-    """The answer for the largest model of a loop; None where it cannot be asked.
-
-    A model of several processes is not: the others would wait for it.
-    """
-    calls = list(driver.loops.models.calls.values())
-    if not calls or gpu_memory.processes() > 1:
-        return None
-    # One may be made for batches of one shape only.
-    with Attempt(driver.process, "the model on a batch without its padding"):
-        weights = lambda call: sum(weight.numel() for weight in call.module.parameters())  # noqa: E731
-        return masks_padding(*max(calls, key=weights)[:3])
-    return None
-
-
-def masks_padding(module: Any, args: Any, kwargs: Any) -> bool | None:
-    """Whether the model gives the same for its shorter sequences without their padding.
-
-    The half of the samples with the shortest sequences is run without gradients, and in the
-    mode of evaluation, as it is and cut to the longest of them. None where the arguments hold
-    no padded sequences, or cutting them fails.
-    """
-    from .probes.passes import changed, evaluated
-
-    arguments = (args, kwargs)
-    held = list(batches.leaves(arguments))
-    found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
-    if found is None:
-        return None
-    rows, steps = found[0].shape[:2]
-    order = sorted(range(rows), key=found[1].__getitem__)[: max(1, rows // 2)]
-    longest = max(1, max(found[1][row] for row in order))
-    if longest >= steps:
-        return None
-
-    def some(leaf: Any) -> Any:
-        return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
-
-    def cut(leaf: Any) -> Any:
-        return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
-
-    with evaluated(module):
-        whole, short = (
-            [cut(leaf.float()) for leaf in batches.leaves(module(*args, **kwargs))]
-            for args, kwargs in (
-                changed(arguments, some),
-                changed(arguments, lambda leaf: cut(some(leaf))),
-            )
-        )
-    return [leaf.shape for leaf in whole] == [leaf.shape for leaf in short] != [] and all(
-        float((one - other).abs().max()) <= CLOSE * (float(one.abs().mean()) or 1.0)
-        for one, other in zip(whole, short, strict=True)
-    )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import weakref
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..process.patching import around
@@ -33,56 +32,52 @@ class Update(NamedTuple):
     loss: Any
 
 
-@dataclass
 class Captured:
     """The updates that one graph makes at each replay, in their order."""
 
-    updates: list[Update] = field(default_factory=list)
-    loss: Any = None
-
-
-class Graphs:
-    """The graphs of a process. `current` is the one that is being captured."""
-
-    def __init__(self, loops: Any) -> None:
-        self._loops = loops
-        self._told = False
-        self.current: Captured | None = None
-
-    def watch(self, module: Any) -> None:
-        """See graphs being captured and replayed; `module` is `torch.cuda.graphs`."""
-
-        @around(self._loops.process, module.CUDAGraph, "capture_begin", ours=True)
-        def capture_begin(original: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
-            original(graph, *args, **kwargs)
-            self.current = graph._trainperf_captured = Captured()
-
-        @around(self._loops.process, module.CUDAGraph, "capture_end", ours=True)
-        def capture_end(original: Any, graph: Any) -> None:
-            self.current = None
-            original(graph)
-
-        @around(self._loops.process, module.CUDAGraph, "replay")
-        def replay(original: Any, graph: Any) -> None:
-            original(graph)
-            captured = getattr(graph, "_trainperf_captured", None)
-            if captured is None or self._loops.passive():
-                return
-            if not captured.updates and not self._told:  # its steps may be updates of its own
-                self._told = True
-                self._loops.process.record.write("torch_replay")
-            for update in captured.updates:
-                alive = [one for each in update.optimizers if (one := each()) is not None]
-                self._loops.replayed(alive, update.key, update.loss)
+    def __init__(self) -> None:
+        self.updates: list[Update] = []
+        self.loss: Any = None
 
     def derives(self, loss: Any) -> None:
-        """The gradient of `loss` is asked for in the graph that is being captured."""
-        if self.current is not None and self.current.loss is None:
-            self.current.loss = loss
+        """The gradient of `loss` is asked for, while the graph is captured."""
+        if self.loss is None:
+            self.loss = loss
 
-    def updates(self, optimizers: list[Any], key: Any) -> None:
-        """Weights are updated in the graph that is being captured."""
-        if self.current is not None:
-            known = tuple(weakref.ref(one) for one in optimizers)
-            self.current.updates.append(Update(known, key, self.current.loss))
-            self.current.loss = None
+    def update(self, optimizers: list[Any], key: Any) -> None:
+        """Weights are updated, while the graph is captured."""
+        known = tuple(weakref.ref(one) for one in optimizers)
+        self.updates.append(Update(known, key, self.loss))
+        self.loss = None
+
+
+def watch(loops: Any, module: Any) -> None:
+    """See graphs being captured and replayed; `module` is `torch.cuda.graphs`.
+
+    `loops.captured` is that of the graph that is being captured.
+    """
+    said = False
+
+    @around(loops.process, module.CUDAGraph, "capture_begin", ours=True)
+    def capture_begin(original: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
+        original(graph, *args, **kwargs)
+        loops.captured = graph._trainperf_captured = Captured()
+
+    @around(loops.process, module.CUDAGraph, "capture_end", ours=True)
+    def capture_end(original: Any, graph: Any) -> None:
+        loops.captured = None
+        original(graph)
+
+    @around(loops.process, module.CUDAGraph, "replay")
+    def replay(original: Any, graph: Any) -> None:
+        nonlocal said
+        original(graph)
+        captured = getattr(graph, "_trainperf_captured", None)
+        if captured is None or loops.passive():
+            return
+        if not captured.updates and not said:  # its steps may be updates of its own
+            said = True
+            loops.process.record.write("torch_replay")
+        for update in captured.updates:
+            alive = [one for each in update.optimizers if (one := each()) is not None]
+            loops.replayed(alive, update.key, update.loss)

@@ -144,10 +144,6 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
         return scaled
 
 
-def watch_graphs(loops: TorchLoops, module: Any) -> None:
-    loops.graphs.watch(module)
-
-
 def watch_modules(loops: TorchLoops, module: Any) -> None:
     built.watch_modules(loops, module)
     Evaluations(loops, module).watch()
@@ -160,20 +156,20 @@ def watch_dynamo(loops: TorchLoops, module: Any) -> None:
 
 def watch_compiling(loops: TorchLoops, module: Any) -> None:
     """Say of a leg that it compiles, as long as it does."""
-    told = loops.training.warm_up
-    if told is not None:
-        module.callback_handler.register_start_callback(told.compile_begins)
-        module.callback_handler.register_end_callback(told.compile_ends)
+    warm_up = loops.training.warm_up
+    if warm_up is not None:
+        module.callback_handler.register_start_callback(warm_up.compile_begins)
+        module.callback_handler.register_end_callback(warm_up.compile_ends)
 
 
 def watch_devices(loops: TorchLoops, module: Any) -> None:
     """Have a leg wait for its turn before it starts CUDA; PyTorch does that when it is needed."""
-    told = loops.training.warm_up
-    if told is not None:
+    warm_up = loops.training.warm_up
+    if warm_up is not None:
 
         @around(loops.process, module, "_lazy_init", ours=True)
         def _lazy_init(original: Any) -> Any:
-            told.before_device()
+            warm_up.before_device()
             return original()
 
 
@@ -191,8 +187,7 @@ class Evaluations:
     def __init__(self, loops: Loops, module: Any) -> None:
         self._loops = loops
         self._process = loops.process
-        self._module = module
-        self._main = threading.main_thread().ident
+        self._cls = module.Module
         self._began: float | None = None
         self._updates = 0
         self._places = Places()
@@ -202,10 +197,10 @@ class Evaluations:
 
     def watch(self) -> None:
         """Wait for a model to be put into evaluation mode."""
-        after(self._process, self._module.Module, "eval", "an evaluation", self._begin)
+        after(self._process, self._cls, "eval", "an evaluation", self._begin)
 
     def _begin(self, model: Any) -> None:
-        if threading.get_ident() != self._main:
+        if threading.get_ident() != self._loops.main:
             return
         if self._began is not None and self._updates == self._loops.updates:
             return  # one model after the other
@@ -215,26 +210,25 @@ class Evaluations:
         self._place = self._places.here()
         self._updates = self._loops.updates
         if self._began is None:
-            before(self._process, self._module.Module, "train", "an evaluation's end", self._trains)
+            before(self._process, self._cls, "train", "an evaluation's end", self._trains)
         self._began = self._process.clock()
 
     def _trains(self, _: Any, mode: bool = True) -> None:
         """Training goes on; where it did so before, when the evaluation ended is not known."""
-        if not mode or threading.get_ident() != self._main:
+        if not mode or threading.get_ident() != self._loops.main:
             return
-        undo(self._module.Module, "train")
+        undo(self._cls, "train")
         began, self._began = self._began, None
         found = self._first_forward()
         if self._updates != self._loops.updates:
             return
         if found is not None:
             self._process.record.write("torch_evaluation", **found)
-        if began is None:
-            return
-        if self._loops.training.driver is not None:
-            self._loops.training.driver.evaluated = True
-        seconds = self._process.clock() - began
-        self._process.record.write("evaluation", s=began, seconds=seconds, **self._place)
+        if began is not None:
+            if self._loops.training.driver is not None:
+                self._loops.training.driver.evaluated = True
+            seconds = self._process.clock() - began
+            self._process.record.write("evaluation", s=began, seconds=seconds, **self._place)
 
     def _watch_forward(self, model: Any) -> None:
         """See the next forward of a model: where it is called, with autograd or not.
@@ -246,7 +240,12 @@ class Evaluations:
         compiled = type(model).__module__.startswith(("torch._dynamo", "torch.jit"))
         if compiled or getattr(model, "_compiled_call_impl", None) is not None:
             return
-        begins = self._forward_begins
+
+        def begins(model: Any) -> None:
+            self._hook.remove()
+            wanted = any(weight.requires_grad for weight in model.parameters())
+            where = frames.site(frames.users_frame()[0])
+            self._first = {"where": where, "grad": torch.is_grad_enabled() and wanted}
 
         def hook(model: Any, _arguments: Any) -> None:
             if not torch.compiler.is_compiling():  # else it is a part of another model
@@ -256,17 +255,6 @@ class Evaluations:
         code = hook.__code__.replace(co_filename="<trainperf>")
         traced = FunctionType(code, hook.__globals__, closure=hook.__closure__)
         self._hook = model.register_forward_pre_hook(traced)
-
-    def _forward_begins(self, model: Any) -> None:
-        import torch
-
-        self._hook.remove()
-        frame, _ = frames.users_frame()
-        recorded = torch.is_grad_enabled() and any(one.requires_grad for one in model.parameters())
-        self._first = {
-            "where": frames.site(frame),
-            "grad": recorded,
-        }
 
     def _first_forward(self) -> dict[str, Any] | None:
         """See no more of it; the fields of `torch_evaluation`, None if none was called."""

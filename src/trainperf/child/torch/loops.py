@@ -18,7 +18,7 @@ from .built.places import Models
 from .compiling import graphs
 from .exchange import exchange as exchanges
 from .exchange.ddp import Ddps
-from .graphs import Graphs, capturing
+from .graphs import Captured, capturing
 
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
@@ -62,14 +62,15 @@ class TorchLoops(Loops):
         self.optimizer_calls: dict[int, OptimizerCalls] = {}
         self.flag_sites: dict[str, tuple[Any, int]] = {}
         self.trainers: list[Made] = []
-        self.saves = exchanges.Saves()
+        self.saves: list[Any] = []  # where checkpoints were written in the loop
+        self.saving = False
         self.data_parallels: list[Any] = []
         self.exchanging: Exchange | None = None
         self.exchange_recorded: Any = None
         self.detail: Detail | None = None
         self.ddps = Ddps(self)
         self.sums = exchanges.Sums(self)
-        self.graphs = Graphs(self)
+        self.captured: Captured | None = None  # of the graph that is being captured
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
         self.lines: Any = None  # the `LineTrace` whose mode is set
@@ -118,7 +119,8 @@ class TorchLoops(Loops):
 
     def _updated(self, optimizers: list[Any], key: Any) -> None:
         if capturing():
-            self.graphs.updates(optimizers, key)
+            if self.captured is not None:
+                self.captured.update(optimizers, key)
             return
         self.device.see_streams()
         new = [one for one in optimizers if self._is_new(one)]
@@ -149,8 +151,8 @@ class TorchLoops(Loops):
         """The loop asks for the gradients of `tensors`: its loss."""
         self.in_backward = True
         if capturing():
-            if self.losses is not None:
-                self.graphs.derives(plain_loss(tensors))
+            if self.losses is not None and self.captured is not None:
+                self.captured.derives(plain_loss(tensors))
             return
         if self.losses is not None:
             self.losses.derived(tensors)
@@ -189,10 +191,9 @@ class TorchLoops(Loops):
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
         """And whether the ranks read the same data."""
-        from .exchange import all_reduce
         from .loader import items
 
-        extras = all_reduce.extras(driver)
+        extras = exchanges.extras(driver)
         if driver.world is not None and driver.loader is not None:
             extras.append(("digest", lambda deadline: items.record(driver)))
         return extras

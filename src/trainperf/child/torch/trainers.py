@@ -31,76 +31,59 @@ OF_FILES = {"parse_json_file": "json_file", "parse_yaml_file": "yaml_file"}
 
 
 class Made(NamedTuple):
-    """An object as it was made: `given` are its arguments, `settled` what became of them.
+    """An object as it was made: `fields` of its event, `settled` what became of its arguments."""
 
-    `source` is the file that it was made of, or how the options begin.
-    """
-
-    library: str
     reference: weakref.ref[Any]
-    where: dict[str, Any] | None
-    made: str
-    source: str
-    given: dict[str, Any]
+    fields: dict[str, Any]
     settled: dict[str, Any]
-    defaults: dict[str, Any]
 
 
 def watch(loops: Any, module: Any) -> None:
     """Note what is made of the class that a library's module defines, if anybody asks for it."""
-    if not loops.process.settings.get("trainers"):
+    asked = loops.process.settings.get("trainers")
+    if not asked:
         return
+    process, what = loops.process, "where a trainer is made"
+
+    def note(
+        library: str, made: Any, given: dict[str, Any], defaults: dict[str, Any], settles: bool
+    ) -> None:
+        names = asked.get(library, ())
+        where, how, source = _origin(made)
+        fields = {
+            "library": library,
+            "where": where,
+            "made": how,
+            "source": source,
+            "settings": _plain(given, names),
+            "defaults": _plain(defaults, names),
+        }
+        settled = {name: getattr(made, name, None) for name in names} if settles else {}
+        loops.trainers.append(Made(weakref.ref(made), fields, _plain(settled, names)))
+
     if module.__name__ == "transformers.training_args":
-        _watch_arguments(loops, module.TrainingArguments)
-    elif module.__name__ == "accelerate.accelerator":
-        _watch_constructor(loops, "accelerate", module.Accelerator)
-    else:
-        _watch_constructor(loops, "lightning", module.Trainer)
+        # A dataclass, of which subclasses have a constructor of their own.
+        cls = module.TrainingArguments
+        defaults = {one.name: one.default for one in dataclasses.fields(cls)}
 
+        @around(process, cls, "__post_init__")
+        def __post_init__(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            given = {name: getattr(self, name, None) for name in defaults}
+            original(self, *args, **kwargs)
+            with Attempt(process, what):
+                note("transformers", self, given, defaults, True)
 
-def _watch_arguments(loops: Any, cls: Any) -> None:
-    """Note each object of a dataclass, of which subclasses have a constructor of their own."""
-    fields = {one.name: one.default for one in dataclasses.fields(cls)}
-
-    @around(loops.process, cls, "__post_init__")
-    def __post_init__(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        given = {name: getattr(self, name, None) for name in fields}
-        original(self, *args, **kwargs)
-        _note(loops, "transformers", self, given, fields, settles=True)
-
-
-def _watch_constructor(loops: Any, library: str, cls: Any) -> None:
+        return
+    prepares = module.__name__ == "accelerate.accelerator"
+    cls = module.Accelerator if prepares else module.Trainer
     signature = inspect.signature(cls.__init__)
     defaults = {name: one.default for name, one in signature.parameters.items() if name != "self"}
 
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
         given = defaults | signature.bind(self, *args, **kwargs).arguments
-        _note(loops, library, self, given, defaults)
+        note("accelerate" if prepares else "lightning", self, given, defaults, False)
 
-    after(loops.process, cls, "__init__", "where a trainer is made", made)
-
-
-def _note(
-    loops: Any,
-    library: str,
-    made: Any,
-    given: dict[str, Any],
-    defaults: dict[str, Any],
-    settles: bool = False,
-) -> None:
-    with Attempt(loops.process, "where a trainer is made"):
-        names = (loops.process.settings.get("trainers") or {}).get(library, ())
-        settled = {name: getattr(made, name, None) for name in names} if settles else {}
-        loops.trainers.append(
-            Made(
-                library,
-                weakref.ref(made),
-                *_origin(made),
-                _plain(given, names),
-                _plain(settled, names),
-                _plain(defaults, names),
-            )
-        )
+    after(process, cls, "__init__", what, made)
 
 
 def _origin(made: Any) -> tuple[dict[str, Any] | None, str, str]:
@@ -142,48 +125,36 @@ def _plain(values: dict[str, Any], names: Any) -> dict[str, Any]:
 
 def record(driver: Any) -> None:
     """Record the object that holds the settings of the loop under way, if it has one."""
-    loops = driver.loops
-    found = _of_callers(loops, sys._getframe(1))
-    for one in reversed(loops.trainers) if found is None else ():
+    made = {id(held): (one, held) for one in driver.loops.trainers if (held := one.reference())}
+    found = _of_callers(made, sys._getframe(1))
+    for one, held in reversed(made.values()) if found is None else ():
         # The last `Accelerator` that the user made and gave a model or an optimizer.
-        prepared = one.reference() if (one.library, one.made) == ("accelerate", "call") else None
-        if getattr(prepared, "_models", None) or getattr(prepared, "_optimizers", None):
-            found = one, prepared
+        users = (one.fields["library"], one.fields["made"]) == ("accelerate", "call")
+        if users and (getattr(held, "_models", None) or getattr(held, "_optimizers", None)):
+            found = one, held
             break
     if found is None:
         return
-    made, held = found
-    settings = dict(made.given)
-    for name, before in made.settled.items():  # what was set after it was made
+    one, held = found
+    settings = dict(one.fields["settings"])
+    for name, before in one.settled.items():  # what was set after it was made
         now = _plain({name: getattr(held, name, None)}, (name,))
         if now != {name: before}:
             settings.update(now)
     driver.record.write(
-        "torch_trainer",
-        library=made.library,
-        cls=type(held).__name__,
-        where=made.where,
-        made=made.made,
-        source=made.source,
-        settings=settings,
-        defaults=made.defaults,
+        "torch_trainer", **{**one.fields, "cls": type(held).__name__, "settings": settings}
     )
 
 
-def _of_callers(loops: Any, frame: FrameType | None) -> tuple[Made, Any] | None:
+def _of_callers(
+    made: dict[int, tuple[Made, Any]], frame: FrameType | None
+) -> tuple[Made, Any] | None:
     """The settings of the trainer among the callers."""
     while frame is not None:
         owner = frames.first_argument(frame)
         if frame.f_code.co_name == "_inner_training_loop":
-            return _noted(loops, getattr(owner, "args", None))
+            return made.get(id(getattr(owner, "args", None)))
         if type(owner).__name__ in ("_FitLoop", "FitLoop"):
-            return _noted(loops, getattr(owner, "trainer", None))
+            return made.get(id(getattr(owner, "trainer", None)))
         frame = frame.f_back
-    return None
-
-
-def _noted(loops: Any, held: Any) -> tuple[Made, Any] | None:
-    for one in loops.trainers:
-        if held is not None and one.reference() is held:
-            return one, held
     return None

@@ -24,9 +24,8 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 Two processes of one and the same script can differ by half where their tensors lie on pages of
 4 KiB: which pages of memory the kernel had at hand decides. A convolution in bfloat16 on two
-virtual cores took 42 ms in nine of eighteen processes and 28 ms in the others, whatever the
-addresses; in huge pages it took the shorter time in all. A trial must not tell such a
-difference as that of a change.
+virtual cores took 42 ms in nine of eighteen processes and 28 ms in the others; in huge pages it
+took the shorter time in all. A trial must not tell such a difference as that of a change.
 """
 OLDEST = (2, 35)
 FAULT_S = 0.9e-6
@@ -37,8 +36,7 @@ MOST_FAULTING = 0.05
 1.44x as it is run, and up to 1.9x on huge pages."""
 LARGE = 64 * 2**20
 """Bytes that a step has of new pages, from which on no cache holds them, and it makes no difference
-which pages they are: plain runs of that BERT lay within 3 % of each other. A convolutional
-network that has 28 MB of new pages in a step took 43 to 59 ms, one run and another."""
+which pages they are: plain runs of that BERT lay within 3 % of each other."""
 PAGE = 4096
 OFFERED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -73,9 +71,9 @@ def may_spin(evidence: Evidence, given: Mapping[str, str]) -> bool:
 def spins(evidence: Evidence, given: Mapping[str, str], busy: float | None) -> bool:
     """Whether threads of OpenMP that wait for one another keep neighbours from ending their turn.
 
-    They spin by default, for a step of the loop is short; beside busy neighbours the one they
-    wait for does not run meanwhile. nanoGPT on two cores, one of them shared: 411 ms a step, 52 ms
-    where they slept, and no two steps alike. Nothing can be compared so.
+    They spin by default; beside busy neighbours the one they wait for does not run meanwhile.
+    nanoGPT on two cores, one of them shared: 411 ms a step, 52 ms where they slept, and no two
+    steps alike. Nothing can be compared so.
     """
     if not may_spin(evidence, given):
         return False
@@ -99,10 +97,10 @@ def huge_pages(
 ) -> dict[str, str]:
     """The variables that put a leg's tensors on huge pages; none where that is no help.
 
-    Not on a GPU, whose memory they do not concern, nor where the user has set `GLIBC_TUNABLES`,
-    nor where the C library or the kernel (`offered`) has none to give. Nor where they would take a
-    good part of the step away: a script that has its memory from the kernel anew in each step makes
-    a page where it made 512, and what a change gives there is not what it gives the user.
+    Not on a GPU, nor where the user has set `GLIBC_TUNABLES`, nor where the C library or the kernel
+    (`offered`) has none to give. Nor where they would take a good part of the step away: a script
+    that has its memory from the kernel anew in each step makes a page where it made 512, and what
+    a change gives there is not what it gives the user.
     """
     if evidence.device.kind != "CPU" or given.get("GLIBC_TUNABLES"):
         return {}

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from trainperf.model import Event
@@ -72,41 +71,42 @@ def why(
     by SIGTERM; of several errors the earliest counts. SIGKILL is what the kernel ends a process
     with where memory runs out; so do others, but then the leg is no worse for being tried again.
     """
-    reason = _reason(status, events, folder, ranks, gone)
+    tail = output_tail(folder)
+    reason = _reason(status, events, tail, ranks, gone)
     if not reason:
         return Ended()
     errors = [one for recorded in events.values() for one in recorded if one["e"] == "error"]
-    texts = [f"{one['type']}: {one['text']}" for one in errors] or [_tail(folder)]
+    texts = [f"{one['type']}: {one['text']}" for one in errors] or [tail]
     memory = not errors and status == -signal.SIGKILL
     memory = memory or any(OUT_OF_MEMORY.search(text) for text in texts)
     return OutOfMemory(reason) if memory else LegFailed(reason)
 
 
-def _reason(
-    status: int | None, events: Events, folder: Path, ranks: int, gone: Sequence[int]
-) -> str:
+def _reason(status: int | None, events: Events, tail: str, ranks: int, gone: Sequence[int]) -> str:
     """The reason in words; "" where the training came to its end."""
     errors = sorted(
-        (event["t"], pid) for pid, own in events.items() for event in own if event["e"] == "error"
+        (event["t"], pid, event["type"], str(event["text"]))
+        for pid, own in events.items()
+        for event in own
+        if event["e"] == "error"
     )
     if ranks > 1:  # a helper of theirs may have failed, and done no harm
-        errors = [one for one in errors if place(events[one[1]]) is not None] or errors
-    failed = {pid for _, pid in errors}
-    told = KILLED.findall(_tail(folder)) if ranks > 1 else []
-    for name, number in told:
+        errors = [error for error in errors if place(events[error[1]]) is not None] or errors
+    failed = {pid for _, pid, _, _ in errors}
+    for name, number in KILLED.findall(tail) if ranks > 1 else ():
         if name != signal.SIGTERM.name and int(number) not in failed:
             return f"lost {_rank(int(number), events) or 'a rank'}, {killed(name)}"
     if errors:
-        _, pid = errors[0 if ranks > 1 else -1]
-        error = next(event for event in events[pid] if event["e"] == "error")
-        return _fails(error, _rank(pid, events))
+        _, pid, kind, text = errors[0 if ranks > 1 else -1]
+        rank, first = _rank(pid, events), text.strip().partition("\n")[0][:200]
+        return f"fails{f' on {rank}' if rank else ''}: {kind}{f': {first}' if first else ''}"
     if gone:
         if any(event["e"] == "exit" for event in events.get(gone[0], ())):
             return ""
         return f"lost {_rank(gone[0], events)}, which was killed or ended without an error"
     if not training(events) and (status or 0) >= 0:
-        tail = _tail(folder).strip().rpartition("\n")[2][:200]
-        return "made no step" + (f": {tail}" if status and tail else "")
+        last = tail.strip().rpartition("\n")[2][:200]
+        return "made no step" + (f": {last}" if status and last else "")
     return how_ended(status) if status else ""
 
 
@@ -147,19 +147,7 @@ def _patched(events: Sequence[Event]) -> set[str]:
     return {os.path.realpath(event["file"]) for event in events if event["e"] == "patched"}
 
 
-def _fails(error: Event, rank: str) -> str:
-    text = str(error["text"]).strip().partition("\n")[0][:200]
-    words = f"fails on {rank}" if rank else "fails"
-    return f"{words}: {error['type']}: {text}" if text else f"{words}: {error['type']}"
-
-
 def _rank(pid: int, events: Events) -> str:
     """The rank of a process, "" in a job of one process."""
     known = place(events.get(pid, ()))
     return f"rank {known['rank']}" if known is not None else ""
-
-
-def _tail(folder: Path) -> str:
-    with suppress(OSError):
-        return output_tail(folder)
-    return ""

@@ -42,8 +42,6 @@ MANY_TURNS = 3
 """A leg whose loop ended after so many turns is worth the start of another one."""
 TRIES = 3
 """Ranks count every step of a slice: none may be left to time where an epoch began in it."""
-
-
 HEARTBEAT = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "86400"}
 """NCCL's monitor must not take ranks that were stopped for minutes for ones that hang."""
 
@@ -91,10 +89,7 @@ class Leg:
     def __init__(
         self, name: str, run: Run, folder: Path, work: float = 1.0, slow: bool = False
     ) -> None:
-        self.name = name
-        self.slow = slow
-        self.run = run
-        self.folder = folder
+        self.name, self.run, self.folder, self.slow = name, run, folder, slow
         self.failure: LegFailed | None = None
         self.turn = 0
         self.work_per_step = self.work = work
@@ -109,7 +104,7 @@ class Leg:
         self._guard: Guard | None = None
         self._log: Output | None = None
         self._processes: Processes | None = None
-        self._run_file = ""
+        self._run_file = run_file_of(folder)
         self._compiled_s = 0.0
         self._seen_s = 0.0
         self._paused_at: float | None = None
@@ -120,7 +115,6 @@ class Leg:
     def start(self, guard: Guard) -> None:
         """Start the process. A failure to do so is kept in `failure`."""
         self.started_s = self._seen_s = time.monotonic()
-        self._run_file = run_file_of(self.folder)
         self._guard = guard
         guard.watch(self._run_file)
         try:
@@ -167,14 +161,14 @@ class Leg:
         return self._words is not None and bool(self._words[word])
 
     @property
-    def waits_for_device(self) -> bool:
-        """Whether it is about to use its device for the first time, and was not let yet."""
-        return self._says(words.DEVICE) and not self.has_device
-
-    @property
     def has_device(self) -> bool:
         """Whether it was let use its device."""
         return self._says(words.GO)
+
+    @property
+    def waits_for_device(self) -> bool:
+        """Whether it is about to use its device for the first time, and was not let yet."""
+        return self._says(words.DEVICE) and not self.has_device
 
     @property
     def compiles(self) -> bool:
@@ -224,8 +218,8 @@ class Leg:
         """Seconds from its start to a moment in which it could run."""
         idle, until = 0.0, self.started_s
         for since, end in sorted(self._idle):  # it may be paused while it waits for its device
-            since, end = max(since, until), min(end, moment)
-            idle += max(0.0, end - since)
+            end = min(end, moment)
+            idle += max(0.0, end - max(since, until))
             until = max(until, end)
         return moment - self.started_s - idle
 
@@ -305,8 +299,7 @@ class Leg:
 
         The slice `holds` steps, or whole epochs, as the words of a leg say. Returns None if `asked`
         came true meanwhile. Raises `LegFailed` if it ended, or took longer than `limit_s` seconds
-        and its start: what it opens anew when an epoch begins (a buffer to be filled) was in that
-        as well.
+        and its start: what it opens anew when an epoch begins was in that as well.
         """
         for _ in range(TRIES if self.ranks > 1 else 1):
             if not self._run_turn(steps, settle, limit_s, asked, holds):
@@ -331,7 +324,7 @@ class Leg:
         self._words[words.TURN] = self.turn
         began = time.monotonic()
         self._processes.wake()
-        self._wait(began, limit_s + (self.ready_s or 0.0), asked)
+        self._wait(self._processes, began, steps, limit_s + (self.ready_s or 0.0), asked)
         self._processes.stop()
         if self._log is not None:
             self._log.look()
@@ -350,15 +343,17 @@ class Leg:
             self._compiled_s += passed
         return 0.0 if self.compiles or self.waits_for_device else passed
 
-    def _wait(self, began: float, limit_s: float, asked: Callable[[], bool]) -> None:
-        assert self._words is not None
-        assert self._processes is not None
-        check = began + WAKE_AGAIN_S
-        took_s = 0.0
+    def _wait(
+        self,
+        processes: Processes,
+        began: float,
+        steps: int,
+        limit_s: float,
+        asked: Callable[[], bool],
+    ) -> None:
+        check, took_s = began + WAKE_AGAIN_S, 0.0
         self._pass_time()
-        while not self._is_over() and not asked():
-            if self._words[words.ANEW]:
-                return
+        while not (self._is_over() or self._says(words.ANEW) or asked()):
             now = time.monotonic()
             if now > check:
                 # It may have been stopped by us just before it stopped itself.
@@ -366,13 +361,13 @@ class Leg:
                 self._look_for_failure()
                 if self.failure:
                     raise self.failure
-                if self._processes.is_stopped():
-                    self._processes.wake()
+                if processes.is_stopped():
+                    processes.wake()
             took_s += self._pass_time()  # what it compiles meanwhile, the budget limits
             if took_s > limit_s:
-                count = self._words[words.STEPS]
-                steps = "step" if count == 1 else f"{count} steps"
-                self._fail(f"made no {steps} in {limit_s:.0f} s")
+                self._fail(
+                    f"made no {'step' if steps == 1 else f'{steps} steps'} in {limit_s:.0f} s"
+                )
             time.sleep(LOOK_EVERY_S)
 
     def _is_over(self) -> bool:

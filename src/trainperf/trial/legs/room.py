@@ -37,9 +37,8 @@ def room(recording: Recording, machine: Machine, device: Device | None = None) -
     """Work out from what the observed run took how many such runs fit beside each other.
 
     `machine` is as it is now, without the run, `device` what it computed on. Memory, GPU memory
-    and `/dev/shm` count; what was not measured sets no limit, but for the memory of a GPU that
-    the run used: where nobody tells it, two legs live together. What trainperf's probes took is
-    left out.
+    and `/dev/shm` count, but for what trainperf's probes took. What was not measured sets no limit,
+    but for the memory of a GPU that the run used: where nobody tells it, two legs live together.
     """
     samples = before_extras(recording)
     limits = [Room(MANY)]

@@ -20,14 +20,9 @@ from . import places as built
 from .places import ModelCall, OptimizerCalls
 
 MOST_MODELS = 4
-WRAPPERS = {
-    "DataParallel": "module",
-    "DistributedDataParallel": "module",
-    "FullyShardedDataParallel": "module",
-    "OptimizedModule": "_orig_mod",
-}
-"""Modules that hold the user's, by the name they hold it by."""
 PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
+WRAPPERS = dict.fromkeys(PARALLEL, "module") | {"OptimizedModule": "_orig_mod"}
+"""Modules that hold the user's, by the name they hold it by."""
 
 _PRODUCTS = {"@", "matmul", "bmm", "einsum", "baddbmm", "mm", "__matmul__"}
 _SCALES = set("/*") | {"div", "div_", "mul", "mul_", "sqrt", "rsqrt", "scale", "baddbmm"}
@@ -173,21 +168,6 @@ def _size(model: Any) -> int | None:
         return None
 
 
-def _forwards(modules: list[Any]) -> Iterator[tuple[Any, CodeType]]:
-    """One module of each class whose `forward` the user wrote, and its code."""
-    seen: set[int] = set()
-    for module in modules:
-        code = getattr(getattr(type(module), "forward", None), "__code__", None)
-        if code is not None and id(code) not in seen and frames.is_users(code.co_filename):
-            seen.add(id(code))
-            yield module, code
-
-
-def _head(code: CodeType) -> dict[str, Any]:
-    place = frames.definition(code)
-    return place | {"end_line": place["line"]}
-
-
 def _channels_last(modules: list[Any]) -> bool | None:
     """Whether the weights of its convolutions are; None if none can tell (1×1 kernels)."""
     torch: Any = sys.modules["torch"]
@@ -223,43 +203,31 @@ def name_called(site: dict[str, Any] | None, model: Any) -> str:
     What the name stands for is looked up in the user's function, where that still runs:
     `trainer.train(x)` is no name of the model it calls.
     """
-    try:
-        call = ast.parse(text_at(site).strip(), mode="eval").body
-    except SyntaxError:
-        return ""
-    if site is None or not isinstance(call, ast.Call):
-        return ""
-    name = ast.unparse(call.func).removesuffix(".forward").removesuffix(".__call__")
-    plain = all(part.isidentifier() for part in name.split("."))
-    return name if plain and _stands_for(name, site, model) else ""
-
-
-def text_at(site: dict[str, Any] | None) -> str:
-    """The text of an expression of the user's; "" where only its line is known."""
-    if site is None or not site.get("end_line"):
+    if site is None or not site.get("end_line"):  # only its line is known
         return ""
     lines = frames.lines_of(site["file"])[site["line"] - 1 : site["end_line"]]
-    if not lines:
+    if lines:
+        lines[-1] = lines[-1][: site["end_col"]]
+        lines[0] = lines[0][site["col"] :]
+    try:
+        call = ast.parse("".join(lines).strip(), mode="eval").body
+    except SyntaxError:
         return ""
-    lines[-1] = lines[-1][: site["end_col"]]
-    lines[0] = lines[0][site["col"] :]
-    return "".join(lines)
-
-
-def _stands_for(name: str, site: dict[str, Any], model: Any) -> bool:
-    """Whether a name means the model in the function of `site`; True if that has returned."""
-    frame: Any = sys._getframe(1)
+    if not isinstance(call, ast.Call):
+        return ""
+    name = ast.unparse(call.func).removesuffix(".forward").removesuffix(".__call__")
     first, *rest = name.split(".")
-    while frame is not None:
+    if not all(part.isidentifier() for part in (first, *rest)):
+        return ""
+    for frame in frames.users_frames():
         code = frame.f_code
         if code.co_name == site["function"] and os.path.abspath(code.co_filename) == site["file"]:
             value = {**frame.f_globals, **frame.f_locals}.get(first)
             for part in rest:
                 held = getattr(value, "__dict__", {})
                 value = held.get(part, held.get("_modules", {}).get(part))
-            return value is model
-        frame = frame.f_back
-    return True
+            return name if value is model else ""
+    return name
 
 
 def devices(driver: Any) -> list[int]:
@@ -279,23 +247,23 @@ def devices(driver: Any) -> list[int]:
 
 
 def _attention_by_hand(modules: list[Any]) -> list[dict[str, Any]]:
-    """The heads of the functions that compute attention by hand, each once.
+    """The heads of the functions that take the softmax of an attention by hand, each once.
 
-    A head is the `forward` of a module, or what it calls to take the softmax.
+    A head is the `forward` of a module, or what it calls.
     """
-    found = (_heads(module, type(module).forward) for module, _ in _forwards(modules))
-    return [_head(code) for code in dict.fromkeys(head for heads in found for head in heads)]
-
-
-def _heads(module: Any, forward: Any) -> list[CodeType]:
-    """The functions that take the softmax where a `forward` attends by hand, else none."""
-    soft = {name for name, child in module.named_children() if type(child).__name__ == "Softmax"}
-    reached = list(_reached(module, forward, _DEEPEST, set()))
-    used = Counter(word for _, words in reached for word in words)
-    products, scales = (sum(used[word] for word in words) for words in (_PRODUCTS, _SCALES))
-    if products < 2 or not scales or used.keys() & _FUSED:
-        return []
-    return [code for code, words in reached if (_SOFTMAXES | soft).intersection(words)]
+    found, classes = dict[CodeType, None](), dict[type, Any]()
+    for module in modules:
+        classes.setdefault(type(module), module)
+    for module in classes.values():
+        soft = {name for name, part in module.named_children() if type(part).__name__ == "Softmax"}
+        reached = list(_reached(module, type(module).forward, _DEEPEST, set()))
+        used = Counter(word for _, words in reached for word in words)
+        products, scales = (sum(used[word] for word in words) for words in (_PRODUCTS, _SCALES))
+        if products >= 2 and scales and not used.keys() & _FUSED:
+            heads = (code for code, words in reached if (_SOFTMAXES | soft).intersection(words))
+            found |= dict.fromkeys(heads)
+    places = map(frames.definition, found)
+    return [place | {"end_line": place["line"]} for place in places]
 
 
 def _reached(
@@ -356,16 +324,12 @@ def blocks_of_model(model: Any) -> list[dict[str, Any]]:
 # The optimizers of a PyTorch loop, in their own words.
 
 
-def record_optimizers(driver: Any) -> None:
-    for optimizer in driver.loops.optimizers:
-        driver.record.write("torch_optimizer", **optimizer_facts(driver.loops, optimizer))
-
-
 def parameters_of(optimizer: Any) -> list[Any]:
     return [weight for group in optimizer.param_groups for weight in group["params"]]
 
 
 def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
+    """The fields of a `TorchOptimizer`."""
     cls, calls = type(optimizer), loops.optimizer_calls.get(id(optimizer), OptimizerCalls())
     parameters = parameters_of(optimizer)
     return {
@@ -380,11 +344,11 @@ def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
         "tensors": len(parameters),
         "parameters": sum(int(weight.numel()) for weight in parameters),
         "set_to_none": calls.set_to_none,
-        "builtin": is_builtin(cls),
+        "builtin": _is_builtin(cls),
     }
 
 
-def is_builtin(cls: type) -> bool:
+def _is_builtin(cls: type) -> bool:
     """Whether a class is one of `torch.optim` itself, no subclass of it."""
     return f"{cls.__module__}.".startswith("torch.optim.")
 
@@ -403,7 +367,7 @@ def can_fuse(optimizer: Any) -> bool:
     sparse gradients are refused by the kernels themselves.
     """
     cls: Any = type(optimizer)
-    if not is_builtin(cls) or "fused" not in inspect.signature(cls.__init__).parameters:
+    if not _is_builtin(cls) or "fused" not in inspect.signature(cls.__init__).parameters:
         return False
     if any(group.get("differentiable") for group in optimizer.param_groups):
         return False

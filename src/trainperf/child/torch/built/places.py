@@ -71,8 +71,7 @@ class OptimizerCalls:
 
 def watch_modules(loops: Any, module: Any) -> None:
     """Note where modules are built; `module` is `torch.nn.modules.module`."""
-    process = loops.process
-    built = loops.models.built
+    process, built = loops.process, loops.models.built
     users, getframe = frames.is_users, sys._getframe
     own_of: dict[type, frozenset[int]] = {}
     constructors: set[int] = set()
@@ -91,19 +90,16 @@ def watch_modules(loops: Any, module: Any) -> None:
         frame: Any = getframe(1)
         while frame is not None:
             code = frame.f_code
-            if id(code) in own:
-                frame = frame.f_back
-                continue
-            if users(code.co_filename):
-                built[id(self)] = id(cls), code, frame.f_lasti
-                return
-            if id(code) in constructors:
-                return  # a part of a library's module
+            if id(code) not in own:
+                if users(code.co_filename):
+                    built[id(self)] = id(cls), code, frame.f_lasti
+                    return
+                if id(code) in constructors:
+                    return  # a part of a library's module
             frame = frame.f_back
 
-    wrapper: Any = __init__
-    wrapper._trainperf_original = original
-    module.Module.__init__ = wrapper
+    __init__._trainperf_original = original  # type: ignore[attr-defined]
+    module.Module.__init__ = __init__
 
 
 def _constructors(cls: type) -> frozenset[int]:
@@ -114,8 +110,7 @@ def _constructors(cls: type) -> frozenset[int]:
             function: Any = vars(base).get(name)
             function = getattr(function, "__func__", function)
             while function is not None:
-                if (code := getattr(function, "__code__", None)) is not None:
-                    found.add(id(code))
+                found.add(id(getattr(function, "__code__", None)))
                 function = getattr(function, "__wrapped__", None)
     return frozenset(found)
 

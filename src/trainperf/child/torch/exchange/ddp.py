@@ -14,13 +14,14 @@ import weakref
 from typing import Any
 
 from ...process import frames
-from ...process.patching import after, replace
+from ...process.patching import after, around
 
 MIB = 1024**2
 HALVING = {"fp16_compress_hook": 2, "bf16_compress_hook": 2, "FP16_COMPRESS": 2}
 """Communication hooks that send gradients in half of float32's bytes, by their names."""
 SAME = ("allreduce_hook", "ALLREDUCE")
 """Those that send what would be sent without them."""
+SWITCHES = ("require_backward_grad_sync", "require_forward_param_sync")
 
 
 class WatchedDdp:
@@ -38,19 +39,15 @@ class WatchedDdp:
         self.micro_steps = 0
         self.synced = 0
         self.unused: int | None = None
-        self._pending: bool | None = None
+        self.pending: bool | None = None  # whether the backward of its last forward exchanges
         self._since = [0, 0]
-
-    def called(self, synced: bool) -> None:
-        """A forward with gradients: the backward after it exchanges, or does not."""
-        self._pending = synced
 
     def backward(self) -> None:
         """Gradients are asked for; that counts once for each forward."""
-        if self._pending is not None:
+        if self.pending is not None:
             self._since[0] += 1
-            self._since[1] += self._pending
-            self._pending = None
+            self._since[1] += self.pending
+            self.pending = None
 
     def stepped(self, look: bool) -> None:
         """An optimizer updated its parameters; what came before the first is left out."""
@@ -98,8 +95,8 @@ class Ddps:
         self._watched[id(ddp)] = WatchedDdp(ddp, where, given)
         if not self._hooked:
             self._hooked = True
-            module = sys.modules["torch.nn.parallel.distributed"]
-            replace(module.DistributedDataParallel, "forward", self._forward)
+            cls = sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel
+            around(self._loops.process, cls, "forward")(self._forward)
 
     def backward(self) -> None:
         for watched in self._watched.values():
@@ -121,30 +118,23 @@ class Ddps:
         for watched in known[2]:
             watched.stepped(look=self._loops.detail is not None)
 
-    def _forward(self, original: Any) -> Any:
-        loops, grad = self._loops, sys.modules["torch"].is_grad_enabled
-
-        def forward(ddp: Any, /, *inputs: Any, **kwargs: Any) -> Any:
-            if loops.passive():
-                return original(ddp, *inputs, **kwargs)
-            watched = self._watched.get(id(ddp))
-            if watched is None or watched.reference() is not ddp:  # a copy, or one unpickled
-                watched = self._watched[id(ddp)] = WatchedDdp(ddp, None, ())
-                self._trained_by.clear()
-            if grad():
-                watched.called(ddp.__dict__["require_backward_grad_sync"])
-            if self.off:
-                state = ddp.__dict__
-                names = "require_backward_grad_sync", "require_forward_param_sync"
-                before = {name: state[name] for name in names}
-                state.update(dict.fromkeys(names, False))
-                try:
-                    return original(ddp, *inputs, **kwargs)
-                finally:
-                    state.update(before)
+    def _forward(self, original: Any, ddp: Any, /, *inputs: Any, **kwargs: Any) -> Any:
+        if self._loops.passive():
             return original(ddp, *inputs, **kwargs)
-
-        return forward
+        watched, state = self._watched.get(id(ddp)), ddp.__dict__
+        if watched is None or watched.reference() is not ddp:  # a copy, or one unpickled
+            watched = self._watched[id(ddp)] = WatchedDdp(ddp, None, ())
+            self._trained_by.clear()
+        if sys.modules["torch"].is_grad_enabled():
+            watched.pending = state["require_backward_grad_sync"]
+        if not self.off:
+            return original(ddp, *inputs, **kwargs)
+        before = {name: state[name] for name in SWITCHES}
+        state.update(dict.fromkeys(SWITCHES, False))
+        try:
+            return original(ddp, *inputs, **kwargs)
+        finally:
+            state.update(before)
 
 
 def watch(loops: Any, module: Any) -> None:

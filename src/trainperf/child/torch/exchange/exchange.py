@@ -1,4 +1,4 @@
-"""The exchange of gradients between processes: switched off for a while, and recorded.
+"""The exchange of gradients between processes: switched off for a while, timed alone, recorded.
 
 Also models that are spread over devices by other means, and checkpoints.
 """
@@ -6,16 +6,18 @@ Also models that are spread over devices by other means, and checkpoints.
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import weakref
 from collections import Counter
-from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from ...process import frames
 from ...process.patching import after, around
 from ...process.process import Attempt
 from ...process.turns import Places
+from ...timing.loops import Extra
 from ..built import models
 from . import ddp as torch_ddp
 
@@ -24,23 +26,24 @@ MOST = 4
 BY_HAND = "all_reduce in the loop"
 SHARDED = ("FullyShardedDataParallel", "fully_shard")
 FSDP = "the exchange of FSDP's shards is not observed: it cannot be left out of a step"
+JOINED = "inside of `Join` each forward asks the other ranks whether they go on"
 UNSEEN = "no forward of DistributedDataParallel was seen before an update"
+SYNC_BATCH_NORM = (
+    "SyncBatchNorm exchanges its statistics in the forward pass: "
+    "that is not in the times of the exchange of gradients"
+)
 LOOKS = 3
 """So many updates with all-reduces before them are looked at."""
 MOST_CALLS = 100_000
 """Of more calls than these before the first update nothing is kept."""
-
-
-@dataclass
-class Saves:
-    """Checkpoints that were written in the loop: how many, and where the first of them.
-
-    One that is `under_way` is written in as many calls as it takes.
-    """
-
-    count: int = 0
-    where: dict[str, Any] | None = None
-    under_way: bool = False
+TIMEOUT_S = 10.0
+BUDGET_S = 3.0
+"""All the rounds of a probe take no longer than this, or half of the time that is left."""
+LEAST_ROUNDS = 3
+MOST_ROUNDS = 20
+MOST_BYTES = 256 * 1024**2
+"""Of a step that exchanges more, so much is timed: the rest takes as long in proportion."""
+PARTS = "gradients are exchanged within parts of the job only"
 
 
 class Exchange:
@@ -59,15 +62,14 @@ class Exchange:
         if method(self._loops) in SHARDED:
             return FSDP
         found = self._loops.ddps.alive
+        if any(ddp._join_config.enable for ddp, _ in found):
+            return JOINED
         if found and not any(watched.updates for _, watched in found):
             return UNSEEN  # a subclass has its own, or a static graph is not known yet
         self._loops.ddps.off = self._loops.sums.off = True
         modules = (module for ddp, _ in found for module in ddp.modules())
         if any(type(module).__name__ == "SyncBatchNorm" for module in modules):
-            self._loops.process.note(
-                "SyncBatchNorm exchanges its statistics in the forward pass: "
-                "that is not in the times of the exchange of gradients"
-            )
+            self._loops.process.note(SYNC_BATCH_NORM)
         return ""
 
     def on(self) -> None:
@@ -147,8 +149,7 @@ def exchange(loops: Any) -> Exchange | None:
     if loops.exchanging is None:
         loops.exchanging = Exchange(loops)
         _exchange(loops)  # the script may end before all is measured
-    there: Exchange = loops.exchanging
-    return there
+    return loops.exchanging  # type: ignore[no-any-return]
 
 
 def method(loops: Any) -> str:
@@ -286,20 +287,18 @@ def watch_saves(loops: Any, module: Any) -> None:
 
     @around(process, module, "save")
     def save(original: Any, *args: Any, **kwargs: Any) -> Any:
-        saves = loops.saves
-        if saves.under_way or loops.elsewhere():
+        if loops.saving or loops.elsewhere():
             return original(*args, **kwargs)
-        saves.under_way, began = True, process.clock()
+        loops.saving, began = True, process.clock()  # in as many calls as it takes
         try:
             result = original(*args, **kwargs)
         finally:
-            saves.under_way = False
+            loops.saving = False
         with Attempt(process, "a checkpoint"):
             driver, file = loops.training.driver, kwargs.get("f", (*args, None, None)[1])
             path = isinstance(getattr(file, "name", file), (str, os.PathLike))  # no buffer
             if not loops.passive() and driver and (path or not whole):
-                saves.count += whole
-                saves.where = saves.where or frames.here()
+                loops.saves += [frames.here()] * whole
                 seconds = process.clock() - began
                 process.record.write("saving", s=began, seconds=seconds, **places.here())
                 driver.evaluated = True
@@ -337,6 +336,128 @@ def _placed(driver: Any) -> None:
             break
     local = os.environ.get("LOCAL_WORLD_SIZE", "")
     fact("local_world_size", int(local) if local.isdigit() else None)
-    fact("checkpoint_writes", loops.saves.count)
-    if loops.saves.where is not None:
-        fact("checkpoint_where", loops.saves.where)
+    fact("checkpoint_writes", len(loops.saves))
+    if (where := next(filter(None, loops.saves), None)) is not None:
+        fact("checkpoint_where", where)
+
+
+# Time all-reduces of the gradients' own sizes alone.
+#
+# That is when all else was measured, in a process group of its own that gives up after `TIMEOUT_S`.
+# Rank 0 says what is timed and how often: every rank makes the same calls.
+
+
+def extras(driver: Any) -> list[Extra]:
+    """The last measurements of a loop of several processes, by name.
+
+    What is known already is recorded first: a collective that fails may end the process.
+    """
+    place = world()
+    if place is None or place["world_size"] < 2:
+        return []
+    return [
+        ("exchange", lambda deadline: record(driver)),
+        ("all_reduce", lambda deadline: all_reduce(driver, deadline)),
+    ]
+
+
+def all_reduce(driver: Any, deadline: float) -> None:
+    """Record the event `all_reduce`, or `missing` with the reason.
+
+    `deadline` is a time of the driver's clock. What fails while it is timed is raised.
+    """
+    ranks: Any = driver.training.world
+    reason = _untimed(driver.loops, ranks)
+    if not reason:
+        left = max(0.1, min(TIMEOUT_S, deadline - driver.clock()))
+        if not ranks.meet("all_reduce", left):
+            reason = "not all ranks came to time it"
+    if reason:
+        driver.record.write("missing", what="all_reduce", reason=reason)
+        return
+    dist = distributed()
+    group = dist.new_group(timeout=timedelta(seconds=TIMEOUT_S))
+    try:
+        total, buckets = sent(driver.loops)
+        driver.record.write(
+            "all_reduce",
+            devices=int(dist.get_world_size()),
+            seconds=_timed(driver, dist, group, deadline),
+            bytes=total if total is not None else sum(buckets),
+        )
+        driver.sync()
+        driver.record.flush()
+    finally:
+        dist.destroy_process_group(group)
+
+
+def _untimed(loops: Any, ranks: Any) -> str:
+    """Why nothing can be timed here, "" if it can."""
+    dist = distributed()
+    if dist is None:
+        return "the process group is gone"
+    if ranks is None:
+        return "the ranks cannot agree on when to time it"
+    if not sent(loops)[1]:
+        return "it is not known what is exchanged in a step"
+    for ddp, _ in loops.ddps.alive:
+        if dist.get_world_size(ddp.process_group) != dist.get_world_size():
+            return PARTS
+    return ""
+
+
+def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> float:
+    """Median seconds of the all-reduces of a step's buckets, one after the other.
+
+    All ranks make the same calls at the same time.
+    """
+    torch: Any = sys.modules["torch"]
+    device, dtype = _kind(driver.loops, torch)
+
+    def agreed(number: Any) -> Any:
+        """Rank 0's on every rank."""
+        numbers = [number]
+        dist.broadcast_object_list(numbers, src=0, group=group, device=device)
+        return numbers[0]
+
+    def timed() -> float:
+        """Seconds of a step's calls, which all ranks begin together: a small one before them."""
+        dist.all_reduce(torch.zeros(1, device=device), group=group)
+        driver.sync()
+        began = driver.clock()
+        for buffer in buffers:
+            dist.all_reduce(buffer, group=group)
+        driver.sync()
+        return float(driver.clock() - began)
+
+    sizes, share = agreed(part_of(sent(driver.loops)[1]))
+    whole = torch.zeros(max(sizes) // dtype.itemsize + 1, dtype=dtype, device=device)
+    buffers = [whole[: max(1, size // dtype.itemsize)] for size in sizes]
+    timed()
+    first = timed()
+    left = min(BUDGET_S, 0.5 * (deadline - driver.clock()))
+    rounds = agreed(min(MOST_ROUNDS, max(LEAST_ROUNDS, int(left / max(first, 1e-6)))))
+    return statistics.median(timed() for _ in range(rounds)) / float(share)
+
+
+def part_of(buckets: list[int]) -> tuple[list[int], float]:
+    """The sizes of a step's exchange that are timed, and their share of all its bytes."""
+    sizes, left = list[int](), MOST_BYTES
+    for size in buckets:
+        if left > 0:
+            sizes.append(min(size, left))
+            left -= size
+    return sizes, sum(sizes) / sum(buckets)
+
+
+def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:
+    """Device and dtype of the gradients as they are sent."""
+    for ddp, _ in loops.ddps.alive:
+        hook = torch_ddp.comm_hook(ddp, torch_ddp.logged(ddp))
+        if hook in torch_ddp.HALVING:
+            dtype = torch.bfloat16 if hook.startswith("bf16") else torch.float16
+        else:
+            dtype = torch_ddp.parameters(ddp)[0].dtype
+        return ddp.device, dtype
+    weight = next(one for each in loops.optimizers for one in models.parameters_of(each))
+    return weight.device, weight.dtype

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import statistics
 import sys
 import time
 import zlib
@@ -31,29 +30,17 @@ QUIET_S = 0.3
 class Spent(Exception):  # noqa: N818 - an outcome, not an error
     """An iterator that can be opened only once is in use by the user's loop."""
 
-    @staticmethod
-    def of(loader: Any) -> bool:
-        """Whether the loader's sampler, or its iterable dataset, can be opened just once.
-
-        Such an object is its own iterator, as a generator is.
-        """
-        sources = (
-            [loader.dataset] if is_iterable(loader) else [loader.sampler, loader.batch_sampler]
-        )
-        return any(source is not None and hasattr(source, "__next__") for source in sources)
-
 
 def sampled(loader: Any, seconds: float, indices: list[Any]) -> tuple[float, float]:
     """Draw batches of indices into `indices`; return seconds per batch, and to the first.
 
     What the first takes (shuffling) is spread over the epoch. Raises `Spent`, or ValueError.
     """
-    if Spent.of(loader):
-        raise Spent("its sampler can be gone through only once")
     source = loader._index_sampler
+    once = any(hasattr(one, "__next__") for one in (loader.sampler, loader.batch_sampler))
     began = time.monotonic()
-    iterator = iter(source)
-    if iterator is source or iterator is sampler_of(loader):
+    iterator = None if once else iter(source)
+    if iterator is None or iterator is source or iterator is sampler_of(loader):
         raise Spent("its sampler can be gone through only once")
     drawn = 0
     first = at = 0.0
@@ -227,7 +214,6 @@ def _content(item: Any) -> bytes:
 
 
 DEEPEST = 5
-MOST_PASSED = 100
 
 
 def value_bytes(value: Any, depth: int = 0) -> int:
@@ -248,9 +234,7 @@ def value_bytes(value: Any, depth: int = 0) -> int:
     return 0
 
 
-def repeated(
-    take_s: Callable[[int], float], seconds: float, most: int = MOST_PASSED
-) -> list[float]:
+def repeated(take_s: Callable[[int], float], seconds: float, most: int) -> list[float]:
     """Seconds of some calls, as they say: two at least, but for one that uses up the `seconds`."""
     until = time.monotonic() + seconds
     times: list[float] = []
@@ -259,8 +243,3 @@ def repeated(
         if times[-1] > seconds:
             break
     return times
-
-
-def warm_s(times: list[float]) -> float:
-    """The mean without the first, which may import or compile."""
-    return statistics.fmean(times[1:] or times)

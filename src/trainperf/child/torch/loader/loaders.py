@@ -56,17 +56,15 @@ def watch_places(loops: Any, module: Any) -> None:
 
     def built(loader: Any, *args: Any, **kwargs: Any) -> None:
         frame, _ = frames.users_frame()
-        where = frames.site(frame)
-        key, caller = key_of(where), sys._getframe(2)  # beyond the hook
+        # Past `__setattr__`, which subclasses may have made their own.
+        loader.__dict__["_trainperf_site"] = where = frames.site(frame)
+        key, caller = _key(loader), sys._getframe(2)  # beyond the hook
         if key not in loops.loader_places:
             loops.loader_places[key] = Place(where, _is_direct(loader, caller, frame))
-        place = loops.loader_places[key]
-        # Past `__setattr__`, which subclasses may have made their own.
-        loader.__dict__["_trainperf_site"] = where
-        place.took(loader)
+        loops.loader_places[key].took(loader)
 
     def iterated(loader: Any) -> None:
-        place = loops.loader_places.get(key_of(getattr(loader, "_trainperf_site", None)))
+        place = loops.loader_places.get(_key(loader))
         if place is not None and not place.iterated:
             place.iterated = True
             place.settings["batches"] = settings.batches_of(loader)
@@ -78,8 +76,9 @@ def watch_places(loops: Any, module: Any) -> None:
     before(process, cls, "_get_iterator", "which DataLoader is iterated", iterated)
 
 
-def key_of(where: dict[str, Any] | None) -> tuple[Any, ...] | None:
-    """The key of a place: file, line and column."""
+def _key(loader: Any) -> tuple[Any, ...] | None:
+    """The key of the place where a loader was built: file, line and column."""
+    where = getattr(loader, "_trainperf_site", None)
     return None if where is None else (where["file"], where["line"], where.get("col"))
 
 
@@ -104,27 +103,21 @@ def record(driver: Any) -> None:
     places: dict[Any, Place] = driver.loops.loader_places
     driver.loaders_known = _known(driver)
     training = driver.loader
-    own = key_of(getattr(training, "_trainperf_site", None)) if training is not None else None
-    source = None
+    own = feeder = _key(training)
     if training is not None and not (own in places and places[own].direct):
         # The place of the user's own loader that a library made the training loader from.
         dataset = id(training.dataset), type(training.dataset)
         found = [key for key, one in places.items() if one.direct and one.dataset == dataset]
-        source = found[-1] if found else None
-    if training is not None and source is None and own not in places:
-        _write(driver, None, training, "training")
-    feeder = own if source is None else source
-    beside = {
-        key_of(getattr(one, "_trainperf_site", None))
-        for one in getattr(driver, "companions", list)()
-    }
+        feeder = found[-1] if found else own
+        if feeder not in places:
+            _write(driver, None, training, "training")
+    beside = {_key(one) for one in getattr(driver, "companions", list)()}
     for key, place in sorted(places.items(), key=lambda each: each[0] != feeder):
         feeds = training is not None and key == feeder
-        loader = training if feeds else place.loader()
         role = "training" if feeds or key in beside else ""
         if place.iterated and not role and key != own:
             role = "evaluation"
-        _write(driver, place, loader, role)
+        _write(driver, place, training if feeds else place.loader(), role)
 
 
 def record_again(driver: Any) -> None:
@@ -134,28 +127,24 @@ def record_again(driver: Any) -> None:
 
 
 def _known(driver: Any) -> list[tuple[int, bool]]:
-    places: dict[Any, Place] = driver.loops.loader_places
-    return [(place.built, place.iterated) for place in places.values()]
+    return [(place.built, place.iterated) for place in driver.loops.loader_places.values()]
 
 
 def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
     fields: dict[str, Any] = dict(place.settings) if place is not None else {}
-    if loader is not None:
-        fields |= settings.settings_of(loader)
-        fields["batches"] = settings.batches_of(loader)
     if place is not None:
-        fields |= {"where": place.where, "built": place.built}
-        fields["shared_state"] = place.shared_state
+        fields |= {"where": place.where, "built": place.built, "shared_state": place.shared_state}
         if not place.direct and place.where is not None:
             fields["where"] = {name: place.where[name] for name in ("file", "line", "function")}
     if loader is not None:
+        fields |= settings.settings_of(loader) | {"batches": settings.batches_of(loader)}
         with Attempt(driver.process, "sharded of a DataLoader"):
             fields["sharded"] = settings.sharded(loader)
         with Attempt(driver.process, "shared_state of a DataLoader"):
             if fields.get("shared_state") is None:
                 fields["shared_state"] = sharing.shared_state(loader.dataset)
-    if loader is not None and loader is driver.loader:
-        fields |= getattr(driver, "loader_facts", {})
+        if loader is driver.loader:
+            fields |= getattr(driver, "loader_facts", {})
     driver.record.write("torch_loader", role=role, **fields)
 
 

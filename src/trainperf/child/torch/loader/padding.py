@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import batches as torch_batches
+from .. import memory
+from ..built.places import ModelCall
 
 SHORTEST = 8
 """Sequences of fewer steps are none, or not worth a word."""
@@ -20,15 +22,12 @@ def padded(batches: list[Any], size: int | None = None) -> dict[str, Any] | None
     sequences of a tensor of features. Lengths are counted on the host, of a few batches. Where
     a batch has `size` samples in the second dimension, time comes first: it is left out.
     """
-    lengths: list[int] = []
-    widths: list[int] = []
-    longest: list[int] = []
+    lengths, widths, longest = list[int](), list[int](), list[int]()
     place: dict[str, Any] = {}
     for batch in batches[-MOST_BATCHES:]:
         for leaf in torch_batches.leaves(batch):
             time_first = leaf.dim() > 1 and leaf.shape[0] != size == leaf.shape[1]
-            ends = [] if time_first else sequence_ends(leaf)
-            if ends:
+            if not time_first and (ends := sequence_ends(leaf)):
                 lengths += ends
                 widths += [int(leaf.shape[1])] * len(ends)
                 longest.append(max(ends))
@@ -102,18 +101,15 @@ def lengths_in_items(items: list[Any], batch: Any) -> dict[str, Any] | None:
     `at` is its index or key, None for the item itself. `how` is "len" where each item has a
     length of its own, "given" where items are padded already, with `value`.
     """
-    ends: list[int] = []
-    for leaf in torch_batches.leaves(batch):
-        if ends := sequence_ends(leaf):
-            break
+    ends = next(filter(None, map(sequence_ends, torch_batches.leaves(batch))), [])
     if len(ends) != len(items) or len(set(ends)) < 2:
         return None
     for at, values in _members(items):
-        lengths = [_length(value) for value in values]
-        if None not in lengths and len({a - b for a, b in zip(lengths, ends, strict=True)}) == 1:  # type: ignore[operator]
+        steps = map(_length, values)
+        apart = {None if a is None else a - b for a, b in zip(steps, ends, strict=True)}
+        if len(apart) == 1 and None not in apart:
             return {"at": at, "how": "len"}
-        found = _given(values, ends)
-        if found is not None:
+        if (found := _given(values, ends)) is not None:
             return {"at": at, "how": "given", **found}
     return None
 
@@ -153,3 +149,54 @@ def _given(values: list[Any], ends: list[int]) -> dict[str, Any] | None:
     if sequence_ends(rows) != ends:
         return None
     return {"value": given_steps(rows)[1], "features": rows.dim() == 3}
+
+
+# Whether a model gives the same without the padding of its batch.
+
+
+CLOSE = 5e-3
+"""Largest distance of two outputs that other rounding may make, over their usual size."""
+
+
+def masks_padding(calls: list[ModelCall]) -> bool | None:
+    """Whether the largest model gives the same for its shorter sequences without their padding.
+
+    The half of the samples with the shortest sequences is run without gradients, and in the
+    mode of evaluation, as it is and cut to the longest of them. None where its arguments hold
+    no padded sequences, or where it is one of several processes: the others would wait for it.
+    """
+    from ..probes.passes import changed, evaluated
+
+    if not calls or memory.processes() > 1:
+        return None
+    weights = lambda call: sum(weight.numel() for weight in call.module.parameters())  # noqa: E731
+    largest = max(calls, key=weights)
+    module, arguments = largest.module, (largest.args, largest.kwargs)
+    held = torch_batches.leaves(arguments)
+    found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
+    if found is None:
+        return None
+    rows, steps = found[0].shape[:2]
+    order = sorted(range(rows), key=found[1].__getitem__)[: max(1, rows // 2)]
+    longest = max(1, max(found[1][row] for row in order))
+    if longest >= steps:
+        return None
+
+    def some(leaf: Any) -> Any:
+        return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
+
+    def cut(leaf: Any) -> Any:
+        return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
+
+    with evaluated(module):
+        whole, short = (
+            [cut(leaf.float()) for leaf in torch_batches.leaves(module(*args, **kwargs))]
+            for args, kwargs in (
+                changed(arguments, some),
+                changed(arguments, lambda leaf: cut(some(leaf))),
+            )
+        )
+    return [leaf.shape for leaf in whole] == [leaf.shape for leaf in short] != [] and all(
+        float((one - other).abs().max()) <= CLOSE * (float(one.abs().mean()) or 1.0)
+        for one, other in zip(whole, short, strict=True)
+    )

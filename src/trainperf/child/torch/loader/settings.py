@@ -97,23 +97,13 @@ def users_item(dataset: Any) -> CodeType | None:
     Of a library's dataset that calls a transform of the user's, the transform.
     """
     held = list(inner(dataset))
-    makers = (getattr(type(one), name, None) for one in held for name in MAKERS)
-    transforms = (
-        transform
-        for one in held
-        for name in TRANSFORMS
-        for transform in _each(getattr(one, "__dict__", {}).get(name))
-    )
-    for function in (*makers, *transforms):
-        if (code := users_code(function)) is not None:
-            return code
-    return None
-
-
-def _each(transform: Any) -> list[Any]:
-    """The transforms that torchvision's `Compose` applies, or the one itself."""
-    several = getattr(transform, "transforms", None)
-    return list(several) if isinstance(several, (list, tuple)) else [transform]
+    makers = [getattr(type(one), name, None) for one in held for name in MAKERS]
+    for one in held:
+        for name in TRANSFORMS:
+            transform = getattr(one, "__dict__", {}).get(name)
+            several = getattr(transform, "transforms", None)  # torchvision's `Compose`
+            makers += several if isinstance(several, (list, tuple)) else [transform]
+    return next(filter(None, map(users_code, makers)), None)
 
 
 def inner(dataset: Any, depth: int = 0) -> Iterator[Any]:
@@ -130,8 +120,11 @@ def inner(dataset: Any, depth: int = 0) -> Iterator[Any]:
                 yield from inner(each, depth + 1)
 
 
-def code_of(function: Any) -> CodeType | None:
-    """The code of a function, method, partial or callable object; what a decorator hides too."""
+def users_code(function: Any) -> CodeType | None:
+    """The code of a function, method, partial or callable object, if the user wrote it.
+
+    What a decorator hides too.
+    """
     for _ in range(DEEPEST):
         wrapped = getattr(function, "__wrapped__", None) or getattr(function, "func", None)
         if wrapped is None:
@@ -139,15 +132,10 @@ def code_of(function: Any) -> CodeType | None:
         function = wrapped
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     if code is None and function is not None and not isinstance(function, type):
-        members = (vars(base).get("__call__") for base in type(function).__mro__)
-        code = getattr(next(filter(None, members), None), "__code__", None)
-    return code if isinstance(code, CodeType) else None
-
-
-def users_code(function: Any) -> CodeType | None:
-    """The code of a function if the user wrote it."""
-    code = code_of(function)
-    return code if code is not None and frames.is_users(code.co_filename) else None
+        calls = (vars(base).get("__call__") for base in type(function).__mro__)
+        code = getattr(next(filter(None, calls), None), "__code__", None)
+    users = isinstance(code, CodeType) and frames.is_users(code.co_filename)
+    return code if users else None
 
 
 def sharded(loader: Any) -> bool | None:

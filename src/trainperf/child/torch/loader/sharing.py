@@ -16,31 +16,21 @@ MOST_OF_ONE = 50
 STREAMS = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
 
 HANDLES = {
-    ("h5py", "File"): "an open HDF5 file",
-    ("h5py", "Group"): "part of an open HDF5 file",
-    ("h5py", "Dataset"): "part of an open HDF5 file",
-    ("lmdb", "Environment"): "an open LMDB environment",
-    ("sqlite3", "Connection"): "an open SQLite connection",
-    ("zipfile", "ZipFile"): "an open archive",
-    ("tarfile", "TarFile"): "an open archive",
-    ("socket", "socket"): "an open socket",
-    ("subprocess", "Popen"): "a running process",
-    ("threading", "Thread"): "a thread",
-    ("_thread", "lock"): "a lock",
-    ("_thread", "RLock"): "a lock",
-    ("threading", "RLock"): "a lock",
-    ("psycopg2", "connection"): "an open connection to a database",
-    ("psycopg", "Connection"): "an open connection to a database",
-    ("redis", "Redis"): "an open connection to a database",
+    "h5py.File": "an open HDF5 file",
+    "h5py.Group": "part of an open HDF5 file",
+    "h5py.Dataset": "part of an open HDF5 file",
+    "lmdb.Environment": "an open LMDB environment",
+    "sqlite3.Connection": "an open SQLite connection",
+    "zipfile.ZipFile": "an open archive",
+    "tarfile.TarFile": "an open archive",
+    "socket.socket": "an open socket",
+    "threading.Thread": "a thread",
+    "_thread.lock": "a lock",
+    "_thread.RLock": "a lock",
 }
 NOT_ENTERED = {"datasets", "logging", "pandas", "pyarrow", "tokenizers", "transformers"}
 """Libraries whose objects workers are known to take over, whatever they hold."""
-GENERATORS = {
-    ("random", "Random"),
-    ("numpy", "Generator"),
-    ("numpy", "RandomState"),
-    ("torch", "Generator"),
-}
+GENERATORS = {"random.Random", "numpy.Generator", "numpy.RandomState", "torch.Generator"}
 
 
 def shared_state(dataset: Any) -> str:
@@ -57,7 +47,7 @@ def generators(dataset: Any) -> list[tuple[str, Any]]:
     return [
         (path, value)
         for path, value in _held(dataset)
-        if {(_root(base), base.__name__) for base in type(value).__mro__} & GENERATORS
+        if {f"{_root(base)}.{base.__name__}" for base in type(value).__mro__} & GENERATORS
     ]
 
 
@@ -96,14 +86,10 @@ def _members(path: str, holder: Any) -> list[tuple[str, Any]]:
         return [(f"{path}[{key!r:.30}]", holder[key]) for key in islice(holder, MOST_OF_ONE)]
     if isinstance(holder, (list, tuple)):
         return [(f"{path}[{at}]", value) for at, value in enumerate(holder[:MOST_OF_ONE])]
-    if isinstance(holder, (types.ModuleType, types.FunctionType, types.MethodType)):
-        return []
-    if _root(type(holder)) in NOT_ENTERED:
-        return []
-    if _root(type(holder)) in ("torch", "numpy") and not hasattr(holder, "__getitem__"):
-        return []
-    fields = getattr(holder, "__dict__", None)
-    if not isinstance(fields, dict):
+    fields, library = getattr(holder, "__dict__", None), _root(type(holder))
+    code = isinstance(holder, (types.ModuleType, types.FunctionType, types.MethodType))
+    layer = library in ("torch", "numpy") and not hasattr(holder, "__getitem__")
+    if code or layer or library in NOT_ENTERED or not isinstance(fields, dict):
         return []
     return [(f"{path}.{name}", value) for name, value in list(fields.items())[:MOST_OF_ONE]]
 
@@ -120,7 +106,7 @@ def _handle(value: Any) -> str:
     if isinstance(value, types.GeneratorType):
         return "a generator, which only one process can go through"
     for cls in type(value).__mro__:
-        what = HANDLES.get((_root(cls), cls.__name__), "")
+        what = HANDLES.get(f"{_root(cls)}.{cls.__name__}", "")
         if what:
             return "" if _is_closed(value) else what
     if getattr(value, "is_cuda", False) is True:
@@ -141,13 +127,12 @@ def global_states() -> dict[str, Any]:
     """The states of the global random streams of Python, NumPy and PyTorch, to compare."""
     import random
 
-    found: dict[str, Any] = {"Python": random.getstate()}
     numpy: Any = sys.modules.get("numpy.random")
-    if numpy is not None:
-        found["NumPy"] = numpy.get_state()
-    torch: Any = sys.modules["torch"]
-    found["PyTorch"] = torch.get_rng_state()
-    return found
+    found = {} if numpy is None else {"NumPy": numpy.get_state()}
+    return found | {
+        "Python": random.getstate(),
+        "PyTorch": sys.modules["torch"].get_rng_state(),
+    }
 
 
 def drawn(before: dict[str, Any], after: dict[str, Any]) -> bool:

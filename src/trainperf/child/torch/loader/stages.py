@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,6 @@ from .items import (
     repeated,
     sampled,
     value_bytes,
-    warm_s,
 )
 from .padding import lengths_in_items
 from .settings import batch_size, is_iterable, sampler_of
@@ -85,109 +85,89 @@ class _Taking:
         self.facts = facts
         self.per_step = float(getattr(driver, "batches_per_step", 1))
         self.seconds = 0.0
-        self.names = stage_names(loader)
+        self.indices: list[Any] = []
 
     def all(self) -> None:
-        """Time every stage in turn; what fails says why, and what needs it as well."""
-        for index, name in enumerate(self.names):
+        """Time every stage in turn; what fails says why, and what comes after it as well."""
+        names = stage_names(self.loader)
+        for index, name in enumerate(names):
             self.driver.record.write("stage", index=index, **describe(self.loader, name))
-        indices: list[Any] = []
+        steps = {SAMPLER: self._sample, ITEM: self._make_items, COLLATE: self._collate}
+        missing = ""
+        for index, name in enumerate(names):
+            left = len(names) - index
+            share = (self.deadline - time.monotonic()) / left
+            timed: dict[str, Any] = {"missing": missing}
+            if not missing and share <= 0.0:
+                budget = Budget.of(self.driver)
+                timed = {"missing": budget.lacking(STAGE_S * left, time.monotonic())}
+            elif not missing:
+                try:
+                    timed = steps[name](min(STAGE_S, share))
+                except Exception as error:
+                    timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
+            self.driver.record.write("stage_time", index=index, **timed)
+            self.driver.record.flush()
+            if name == ITEM and not missing and "missing" in timed:
+                self.driver.record.write("missing", what="stages", reason=timed["missing"])
+            missing = str(timed.get("missing", ""))
+        with Attempt(self.driver.process, "the room for temporary files"):
+            free = shutil.disk_usage(tempfile.gettempdir()).free
+            self.driver.process.fact("temporary_free", free)  # for items that are kept in files
 
-        def sample(seconds: float) -> dict[str, Any]:
-            per_batch, first = sampled(self.loader, seconds, indices)
-            return self._timed(per_batch, first_s=first)
+    def _timed(self, seconds: float, **more: Any) -> dict[str, Any]:
+        """The event of a stage that adds so many seconds to making a batch."""
+        self.seconds += seconds
+        return {"seconds": self.seconds, "elements_per_step": self.per_step, **more}
 
-        if SAMPLER in self.names and (reason := self._stage(SAMPLER, sample)):
-            self._rest_missing(ITEM, reason)
-            return
+    def _sample(self, seconds: float) -> dict[str, Any]:
+        per_batch, first = sampled(self.loader, seconds, self.indices)
+        return self._timed(per_batch, first_s=first)
+
+    def _make_items(self, seconds: float) -> dict[str, Any]:
+        """Make items as workers would, and see what they draw on and how many cores they use."""
         with Attempt(self.driver.process, "the threads of workers"):
             self.facts["worker_threads"] = loaders.busy_threads(self.driver.workers)
         # Of a dataset that only workers use shallow copies of its objects: what it opens when first
         # asked must not stay open in the process that forks them.
         dataset = self.loader.dataset
-        items = Items(_copied(dataset) if self.loader.num_workers else dataset, self.loader)
-        reason = self._items(items, indices)
-        if reason:
-            self._rest_missing(COLLATE, reason)
-            self.driver.record.write("missing", what="stages", reason=reason)
-            return
-        self._stage(COLLATE, lambda seconds: self._collate(items, seconds))
-        with Attempt(self.driver.process, "the room for temporary files"):
-            free = shutil.disk_usage(tempfile.gettempdir()).free
-            self.driver.process.fact("temporary_free", free)  # for items that are kept in files
-
-    def _stage(self, name: str, time_it: Callable[[float], dict[str, Any]]) -> str:
-        """Time and record one stage; return "" or why it has no time."""
-        index = self.names.index(name)
-        share = (self.deadline - time.monotonic()) / (len(self.names) - index)
-        timed: dict[str, Any]
-        if share <= 0.0:
-            lacking = STAGE_S * (len(self.names) - index)
-            timed = {"missing": Budget.of(self.driver).lacking(lacking, time.monotonic())}
-        else:
-            try:
-                timed = time_it(min(STAGE_S, share))
-            except Exception as error:
-                timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
-        self.driver.record.write("stage_time", index=index, **timed)
-        self.driver.record.flush()
-        return str(timed.get("missing", ""))
-
-    def _rest_missing(self, first: str, reason: str) -> None:
-        for index in range(self.names.index(first), len(self.names)):
-            self.driver.record.write("stage_time", index=index, missing=reason)
-
-    def _timed(self, seconds: float, size: int | None = None, **more: Any) -> dict[str, Any]:
-        """The event of a stage that adds so many seconds to making a batch."""
-        self.seconds += seconds
-        found = {"seconds": self.seconds, "elements_per_step": self.per_step, **more}
-        return found if size is None else {**found, "element_bytes": size}
-
-    def _items(self, items: Items, indices: list[Any]) -> str:
-        """Make items as workers would, and see what they draw on and how many cores they use."""
+        dataset = _copied(dataset) if self.loader.num_workers else dataset
+        self.items = items = Items(dataset, self.loader)
         before = sharing.global_states()
         held = [
-            (path, one, sharing.generator_state(one))
-            for path, one in sharing.generators(items.dataset)
+            (path, one, sharing.generator_state(one)) for path, one in sharing.generators(dataset)
         ]
-        with own_threads(self.loader) as threads:
+        accesses = Accesses(self.driver.process)
+        with own_threads(self.loader) as threads, accesses.timed():
+            used = cores_used(lambda: items.make(self.indices, seconds))
+        self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
+        self.facts["item_threads"] = threads if used > 1.3 else 1
+        self.facts["random"] = sharing.drawn(before, sharing.global_states())
+        moved = [path for path, one, state in held if sharing.generator_state(one) != state]
+        if moved and self.loader.num_workers == 0:
+            self.facts["shared_state"] = (
+                f"`{moved[-1]}` is a random generator, and each worker would draw the same "
+                "numbers from its copy"
+            )
+        self.facts["repeats"] = False if self.facts["random"] or moved else None
+        if self.facts["repeats"] is None:
+            with own_threads(self.loader), Attempt(self.driver.process, "items made a second time"):
+                self.facts["repeats"] = items.repeat(self.indices)
+        size = items.batch_items
+        timed = self._timed(items.seconds * size, first_s=items.first_s)
+        return timed | {
+            "seconds": timed["seconds"] / size,
+            "elements_per_step": self.per_step * size,
+            "element_bytes": value_bytes(items.last),
+        }
 
-            def time_it(seconds: float) -> dict[str, Any]:
-                accesses = Accesses(self.driver.process)
-                with accesses.timed():
-                    used = cores_used(lambda: items.make(indices, seconds))
-                self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
-                self.facts["item_threads"] = threads if used > 1.3 else 1
-                size = items.batch_items
-                timed = self._timed(items.seconds * size, first_s=items.first_s)
-                timed |= {"elements_per_step": self.per_step * size}
-                timed["seconds"] /= size
-                return timed | {"element_bytes": value_bytes(items.last)}
-
-            reason = self._stage(ITEM, time_it)
-        if not reason:
-            after = sharing.global_states()
-            self.facts["random"] = sharing.drawn(before, after)
-            moved = [path for path, one, state in held if sharing.generator_state(one) != state]
-            self.facts["repeats"] = not (self.facts["random"] or moved)
-            if moved and self.loader.num_workers == 0:
-                self.facts["shared_state"] = (
-                    f"`{moved[-1]}` is a random generator, and each worker would draw the same "
-                    "numbers from its copy"
-                )
-            if self.facts["repeats"]:
-                self.facts["repeats"] = None
-                with Attempt(self.driver.process, "items made a second time"):
-                    self.facts["repeats"] = items.repeat(indices)
-        return reason
-
-    def _collate(self, items: Items, seconds: float) -> dict[str, Any]:
+    def _collate(self, seconds: float) -> dict[str, Any]:
         data: Any = None
         batch: Any = None
 
         def take_s(number: int) -> float:
             nonlocal batch, data
-            data = items.batch(number)
+            data = self.items.batch(number)
             began = time.monotonic()
             batch = self.loader.collate_fn(data)
             return time.monotonic() - began
@@ -198,7 +178,8 @@ class _Taking:
             self.facts["length"] = (
                 lengths_in_items(data, batch) if isinstance(data, list) and data else None
             )
-        return self._timed(warm_s(times), value_bytes(batch), first_s=times[0])
+        usual_s = statistics.fmean(times[1:] or times)  # the first may import or compile
+        return self._timed(usual_s, element_bytes=value_bytes(batch), first_s=times[0])
 
 
 def stage_names(loader: Any) -> list[str]:

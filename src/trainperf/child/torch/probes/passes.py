@@ -153,22 +153,20 @@ class Probing:
         self.deadline = deadline
         self._as_compiled = compiled
         self.optimizers: list[Any] = list(driver.loops.optimizers)
-        self._pass: Pass | None = None
-        self._refused: NotOffered | None = None
+        self._pass: Pass | NotOffered | None = None
         self._left: set[str] = set()
 
     def training_pass(self, calls: int = CALLS) -> Pass:
         """The pass, tried out; raises `NotOffered` where it cannot be run `calls` times."""
-        if self._pass is None and self._refused is None:
+        if self._pass is None:
             try:
                 self._pass = self._try()
             except NotOffered as error:
-                self._refused = error
+                self._pass = error
             except Exception as error:
-                text = f"its last pass could not be repeated: {in_words(error)}"
-                self._refused = NotDone(text)
-        if self._pass is None:
-            raise self._refused or NotOffered()
+                self._pass = NotDone(f"its last pass could not be repeated: {in_words(error)}")
+        if isinstance(self._pass, NotOffered):
+            raise self._pass
         self.check(calls * self._pass.once, f"a forward and backward takes {self._pass.once:.2g} s")
         return self._pass
 

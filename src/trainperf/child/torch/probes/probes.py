@@ -59,8 +59,8 @@ def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> dic
             raise NotDone(probing.lacking(PROBE_S))
         run(probing)
         return {}
-    except NotNeeded as error:
-        probing.leave(name, str(error))
+    except NotNeeded:
+        probing.leave(name, "it would change nothing there")
         return {}
     except Exception as error:
         reason = str(error) if isinstance(error, NotOffered) else in_words(error)
@@ -107,21 +107,12 @@ def _autocast(probing: Probing) -> None:
     import torch
 
     found = probing.training_pass()
-    if found.autocast or torch.is_autocast_enabled(found.device):
-        raise NotNeeded("autocast is on already")
-    if not _all_float32(found):
-        raise NotNeeded("the parameters are not all float32")
+    if not _in_float32(found):
+        raise NotNeeded
     older = found.device == "cuda" and _capability() < (8, 0)
     dtype = torch.float16 if older else torch.bfloat16
-    called = str(dtype).removeprefix("torch.")
-    _vary(
-        probing,
-        "autocast",
-        lambda on: {"autocast": dtype if on else None},
-        False,
-        True,
-        dtype=called,
-    )
+    set_to = lambda on: {"autocast": dtype if on else None}  # noqa: E731
+    _vary(probing, "autocast", set_to, False, True, dtype=str(dtype).removeprefix("torch."))
 
 
 def _channels_last(probing: Probing) -> None:
@@ -132,20 +123,18 @@ def _channels_last(probing: Probing) -> None:
     import torch
 
     found, last = probing.training_pass(), torch.channels_last
-    kinds = (torch.nn.Conv2d, torch.nn.ConvTranspose2d)
-    if not any(isinstance(part, kinds) for part in found.module.modules()):
-        raise NotNeeded("the model has no two-dimensional convolution")
-    if not any(map(_is_image, batches.leaves(found.arguments))):
-        raise NotNeeded("no argument of the model has four dimensions")
     weights = [weight for weight in found.parameters if weight.dim() == 4]
     before = [weight.data for weight in weights]
-    if any(one.is_contiguous(memory_format=last) and not one.is_contiguous() for one in before):
-        raise NotNeeded("the model is in channels_last already")
+    if (
+        not _has_layer(found, torch.nn.Conv2d, torch.nn.ConvTranspose2d)
+        or not any(map(_is_image, batches.leaves(found.arguments)))
+        or any(one.is_contiguous(memory_format=last) and not one.is_contiguous() for one in before)
+    ):
+        raise NotNeeded
     left, needed = memory.spare(found.parameters[0].device), sum(each.nbytes for each in before)
     if left is not None and needed > left / 2:
         raise NotOffered("too little memory was left to copy the weights")
     after = [tensor.to(memory_format=last) for tensor in before]
-
     current = before
 
     def use(tensors: list[Any]) -> dict[str, Any]:
@@ -167,18 +156,19 @@ def _is_image(tensor: Any) -> bool:
     return bool(tensor.dim() == 4 and tensor.is_floating_point())
 
 
+def _has_layer(found: Pass, *kinds: type) -> bool:
+    return any(isinstance(part, kinds) for part in found.module.modules())
+
+
 def _matmul_precision(probing: Probing) -> None:
     """The pass with TF32 matrix products against those of full float32."""
     import torch
 
     found = probing.training_pass()
-    if found.device != "cuda" or _capability() < (8, 0):
-        raise NotNeeded("only a CUDA GPU of capability 8.0 or higher has TF32")
-    if found.autocast or torch.is_autocast_enabled("cuda") or not _all_float32(found):
-        raise NotNeeded("the model does not compute in float32")
-    before = torch.get_float32_matmul_precision()
-    if before != "highest":
-        raise NotNeeded(f"the precision is {before} already")
+    if found.device != "cuda" or _capability() < (8, 0) or not _in_float32(found):
+        raise NotNeeded
+    if torch.get_float32_matmul_precision() != "highest":
+        raise NotNeeded
     _vary(probing, "matmul_precision", torch.set_float32_matmul_precision, "highest", "high")
 
 
@@ -187,10 +177,9 @@ def _cudnn_benchmark(probing: Probing) -> None:
     import torch
 
     found, flags = probing.training_pass(), torch.backends.cudnn
-    if found.device != "cuda" or flags.benchmark or flags.deterministic:
-        raise NotNeeded("no cuDNN kernels are chosen by rule")
-    if not any(isinstance(part, torch.nn.modules.conv._ConvNd) for part in found.module.modules()):
-        raise NotNeeded("the model has no convolution")
+    chosen = found.device == "cuda" and not (flags.benchmark or flags.deterministic)
+    if not chosen or not _has_layer(found, torch.nn.modules.conv._ConvNd):
+        raise NotNeeded
     set_to = lambda on: setattr(flags, "benchmark", on)  # noqa: E731
     _vary(probing, "cudnn_benchmark", set_to, False, True)
 
@@ -200,7 +189,7 @@ def _anomaly(probing: Probing) -> None:
     import torch
 
     if not torch.is_anomaly_enabled():
-        raise NotNeeded("anomaly detection is off")
+        raise NotNeeded
     checks_nan = torch.is_anomaly_check_nan_enabled()
     set_to = lambda on: torch.set_anomaly_enabled(on, checks_nan)  # noqa: E731
     _vary(probing, "anomaly", set_to, True, False)
@@ -212,11 +201,13 @@ def _capability() -> tuple[int, int]:
     return torch.cuda.get_device_capability()
 
 
-def _all_float32(found: Pass) -> bool:
+def _in_float32(found: Pass) -> bool:
+    """Whether all parameters are float32, and nothing computes in another type."""
     import torch
 
     floating = {weight.dtype for weight in found.parameters if weight.is_floating_point()}
-    return floating == {torch.float32}
+    autocast = found.autocast or torch.is_autocast_enabled(found.device)
+    return floating == {torch.float32} and not autocast
 
 
 # ---------------------------------------------------------------------- twice the samples
@@ -244,7 +235,7 @@ def _double_batch(probing: Probing) -> None:
         for optimizer in probing.optimizers
         if any(id(weight) in trained for weight in parameters_of(optimizer))
         and all("lr" in group for group in optimizer.param_groups)
-        and not _needs_closure(optimizer)
+        and type(optimizer).__name__ != "LBFGS"  # whose step must be given a closure
     ]
 
     def run(arguments: Any) -> None:
@@ -298,12 +289,6 @@ def _check_memory(found: Pass) -> None:
         raise NotOffered("too little memory was left for twice the samples")
 
 
-def _needs_closure(optimizer: Any) -> bool:
-    """Whether a step must be given a function that computes the loss (`LBFGS`)."""
-    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-    return closure is not None and closure.default is inspect.Parameter.empty
-
-
 # ------------------------------------------------ the update, on copies of its tensors
 
 
@@ -327,7 +312,7 @@ def _pair(optimizer: Any) -> tuple[Any, Any]:
     import torch
 
     if any(group.get("fused") for group in optimizer.param_groups):
-        raise NotNeeded("the optimizer is fused already")
+        raise NotNeeded
     cls = type(optimizer)
     if not cls.__module__.startswith("torch.optim"):
         raise NotOffered(f"{cls.__name__} is no optimizer of torch.optim")

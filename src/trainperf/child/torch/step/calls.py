@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ...process.frames import Place
+from ...process import frames, turns
+from ...process.frames import Place, site
 from ...timing.device import HostClock, Mark
+from ..batches import apart, leaves, mapped
+from ..built.places import ModelCall, OptimizerCalls
 
 SLACK_S = 0.01
 """A call that began so long before a step still counts for it: its clock is read later."""
@@ -58,21 +63,18 @@ class Call:
     counted: bool = False
     reads: int = 0
 
-    @property
-    def key(self) -> Key:
-        return Key(self.part, self.what, self.place, self.of)
-
 
 @dataclass(slots=True)
 class Sum:
-    """All calls of one kind: seconds and calls in total, `steps` in which there were any."""
+    """All calls of one kind."""
 
     seconds: float = 0.0
     calls: int = 0
-    steps: int = 0
     reads: int = 0
 
 
+MODELS = 4
+"""Calls are kept of so many models: they hold on to a batch each."""
 Known = list[tuple[Call, bool, float]]
 """Calls of a step, each with whether it counted in an earlier one, and its seconds so far."""
 
@@ -174,17 +176,14 @@ class Ledger:
         if not kept:
             return
         self.seconds += self._between(began, ended)
-        seen = set()
         for call, counted, _ in calls:
             if not call.part or not (counted or call.began >= began.host - SLACK_S):
                 continue
-            total = self.sums.setdefault(call.key, Sum())
+            key = Key(call.part, call.what, call.place, call.of)
+            total = self.sums.setdefault(key, Sum())
             total.seconds += taken[id(call)]
             total.calls += not counted
             total.reads += 0 if counted else call.reads
-            if call.key not in seen and not counted:
-                total.steps += 1
-                seen.add(call.key)
 
     def _between(self, first: Mark, last: Mark) -> float:
         return self._device.at(last) - self._device.at(first)
@@ -195,3 +194,208 @@ class Ledger:
             self._spans.append((self.open[-1], self._at, now))
         self._at = now
         return now
+
+
+class Settings:
+    """The arguments of the calls of a step, and the settings that they are made under.
+
+    `autocast` has the type of numbers of each place that calls a model whose output is derived:
+    not of a teacher, nor of an evaluation.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self.region: Any = None
+        self.retains = False
+        self.closure = False
+        self.scales = False
+        self.autocast: dict[Place | None, str] = {}
+        self._models: dict[int, tuple[Any, Place | None, Any, set[Any]]] = {}
+        self._optimizers: dict[int, dict[str, Any]] = {}
+        self._trains: set[int] = set()
+
+    def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module or an optimizer, the first of `args`, is called."""
+        call.of = id(args[0])
+
+    def forward(
+        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
+    ) -> None:
+        """An outermost module, the first of `args`, was called."""
+        module, *arguments = args
+        region, self.region = self.region, None
+        first = next(iter(module.parameters()), None)
+        if first is None or not self._torch.is_grad_enabled():
+            return
+        if module.training:
+            self._trains.add(id(module))
+        elif id(module) in self._trains:
+            return  # an evaluation that keeps its graph
+        dtype: Any = ""
+        if self._torch.is_autocast_enabled(first.device.type):
+            dtype = self._torch.get_autocast_dtype(first.device.type)
+        elif getattr(region, "_enabled", False):
+            dtype = region.fast_dtype
+        if any(leaf.requires_grad for leaf in leaves(output)):
+            self.autocast[call.place] = str(dtype).rpartition(".")[2]
+        shapes = self._models[id(module)][3] if id(module) in self._models else set()
+        if id(module) in self._models or len(self._models) < MODELS:
+            given = mapped((tuple(arguments), keywords), apart)  # none keeps another's graph
+            shapes.add(tuple(tuple(one.shape) for one in leaves(given)))
+            self._models[id(module)] = weakref.ref(module), call.place, given, shapes
+
+    def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
+
+    def steps(self, call: Call, args: Any, kwargs: Any) -> None:
+        """An optimizer's step begins; `args` has the optimizer first."""
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        self.closure |= callable(closure)
+        if call.place is not None:
+            self._optimizers.setdefault(call.of, {})["step"] = call.place
+
+    def zero_grad(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An optimizer's `zero_grad` is called."""
+        self.calls(call, args, kwargs)
+        seen = self._optimizers.setdefault(call.of, {})
+        seen["set_to_none"] = bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", 1))
+        seen["zero_grad"] = call.place or seen.get("zero_grad")
+
+    def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A gradient scaler is used; a disabled one does nothing."""
+        self.scales |= bool(args[0].is_enabled())
+
+    def hand_over(self, loops: Any) -> None:
+        """Leave what the probes and the facts need, by ids of models and optimizers.
+
+        The loop is about to be ended: its models may be held on to from here.
+        """
+        for key, (reference, place, (args, kwargs), shapes) in self._models.items():
+            if (module := reference()) is not None:
+                settings = self.autocast.get(place, ""), self.retains
+                call = ModelCall(module, args, kwargs, site(place), len(shapes), *settings)
+                loops.models.calls[key] = call
+        for key, calls in self._optimizers.items():
+            known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
+            known.step, known.zero_grad = site(calls.get("step")), site(calls.get("zero_grad"))
+            known.set_to_none = calls.get("set_to_none")
+
+
+# What was seen of the steps that were taken apart, as events.
+
+Write = Callable[..., None]
+SCALES = (SCALER, "scaler.update")
+"""Calls that read whether gradients overflowed, which is a scaler's task."""
+COPIES = ("to", "cuda", "copy_")
+"""Methods of a tensor that copy it to another device."""
+
+_WRITES = frozenset(
+    (
+        *("add_scalar", "add_scalars", "debug", "error", "format", "info", "log", "log_metric"),
+        *("log_metrics", "print", "set_description", "set_description_str", "set_postfix"),
+        *("set_postfix_str", "warning", "write", "writerow"),
+    )
+)
+"""Names of functions and methods whose arguments go into text."""
+
+
+def record(ledger: Ledger, seen: Settings, waits: Mapping[Place, int], write: Write) -> None:
+    """Write the parts of a step, its waits and logs, and its calls, as events.
+
+    Of the places that wait for a GPU those are left out that the hooks have timed, and what a
+    gradient scaler reads.
+    """
+    write("torch_split", steps=ledger.steps, parts=_parts(ledger))
+    timed = set()
+    for key, total in ledger.sums.items():
+        place, part = key.place, key.part
+        if place is not None and (part in ("sync", "transfer") or key.what in SCALES):
+            timed.add((place.f_code, place.f_lineno))
+        fields: dict[str, Any] = {
+            "what": key.what,
+            "calls": total.calls / ledger.steps,
+            "seconds": total.seconds / ledger.steps,
+            "where": site(place),
+        }
+        if part == "sync" and place is not None:
+            printed = key.what in TEXT or _goes_into_text(fields["where"])
+            write("torch_sync", **fields, printed=printed)
+        elif part == LOG:
+            # Where it is called, or where a method begins that a library calls back.
+            if place is not None and place.f_lasti == 0:
+                fields["where"] = frames.definition(place.f_code)
+            write("torch_log", **fields, reads=total.reads / ledger.steps)
+    write("torch_calls", **_calls(ledger, seen))
+    for place, calls in waits.items():
+        if (place.f_code, place.f_lineno) not in timed:
+            write("torch_wait", where=site(place), calls=calls / ledger.steps)
+
+
+def _parts(ledger: Ledger) -> dict[str, list[Any]]:
+    """Seconds and calls of each part that was seen, over all steps, and of the rest.
+
+    Copies have the place of the dearest of them as well.
+    """
+    parts: dict[str, list[Any]] = {}
+    for key, total in ledger.sums.items():
+        if key.part != "rest":
+            part = parts.setdefault(key.part, [0.0, 0])
+            part[0] += total.seconds
+            part[1] += total.calls if key.what != SCALER else 0
+    known = sum(seconds for seconds, _ in parts.values())
+    parts["rest"] = [max(0.0, ledger.seconds - known), 0]
+    if "transfer" in parts and (copies := site(_dearest(ledger, lambda key: key.what in COPIES))):
+        parts["transfer"].append(copies)
+    return parts
+
+
+def _calls(ledger: Ledger, seen: Settings) -> dict[str, Any]:
+    """Where a step calls what, and under which settings."""
+
+    def where(wanted: Callable[[Key], bool]) -> dict[str, Any] | None:
+        return site(_dearest(ledger, wanted))
+
+    def each(what: str) -> float:
+        sums = ledger.sums.items()
+        return sum(total.calls for key, total in sums if key.what == what) / ledger.steps
+
+    forward = _dearest(ledger, lambda key: key.part == "forward" and key.place in seen.autocast)
+    if forward is None:  # reentrant checkpointing runs it without gradients
+        forward = _dearest(ledger, lambda key: key.part == "forward")
+    return {
+        "forward": site(forward),
+        "backward": where(lambda key: key.what == "backward"),
+        "step": where(lambda key: key.what == "step"),
+        "zero_grad": where(lambda key: key.part == "zero_grad"),
+        "clip": where(lambda key: key.what == "clip"),
+        "autocast": seen.autocast.get(forward, ""),
+        "scaler": seen.scales,
+        "backwards": each("backward"),
+        "updates": each("step"),
+        "retains_graph": seen.retains,
+        "closure": seen.closure,
+    }
+
+
+def _dearest(ledger: Ledger, wanted: Callable[[Key], bool]) -> Place | None:
+    """Where the longest of the calls that are wanted is made."""
+    found = [(total.seconds, key) for key, total in ledger.sums.items() if wanted(key)]
+    return max(found, key=lambda one: one[0])[1].place if found else None
+
+
+def _goes_into_text(where: dict[str, Any] | None) -> bool:
+    """Whether what is called at a site is printed, logged or put into an f-string there."""
+    if where is None:
+        return False
+    line, end_line = where["line"], where.get("end_line") or where["line"]
+    begins, ends = (line, where.get("col") or 0), (end_line, where.get("end_col") or 0)
+    for node in turns.nodes_of(where["file"]):
+        called = getattr(node, "func", None)
+        name = getattr(called, "id", "") or getattr(called, "attr", "")
+        if isinstance(node, ast.JoinedStr) or name in _WRITES:
+            last = (node.end_lineno or 0, node.end_col_offset or 0)
+            if (node.lineno, node.col_offset) <= begins and ends <= last:
+                return True
+    return False

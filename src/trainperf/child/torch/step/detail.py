@@ -6,6 +6,7 @@ a GPU a mark at each of their edges.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -14,16 +15,15 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from ...process import frames
 from ...process.frames import Place
-from ...process.process import Attempt
-from .calls import SCALER, Ledger
-from .hooks import Hooks
-from .loggers import imported
-from .patches import Dynamo, Patches
-from .split import COPIES, Split
+from ...process.process import Attempt, Guard
+from .calls import COPIES, SCALER, Ledger, record
+from .hooks import Hooks, imported
 
 if TYPE_CHECKING:
     from ...timing.device import Mark
@@ -66,15 +66,12 @@ class Detail:
         self._process: Any = loops.process
         self._torch: Any = sys.modules["torch"]
         self._patches = Patches()
-        self._dynamo = Dynamo(self._patches)
         self._filter: Any = None
         self._ledger = Ledger(self._loops.device)
-        self.hooks = Hooks(self._torch, self._ledger, self._off, self._failed)
-        self._syncs = SyncWarnings(self._torch, self._off)
+        self.hooks = Hooks(self._torch, self._ledger, self._process, self._failed)
+        self._syncs = SyncWarnings(self._torch, self._process)
         self._fault = ""
         self._unusual = 0
-
-    # -------------------------------------------------------- called by the driver
 
     def start(self) -> None:
         """Set the hooks, at a boundary: the step that begins is the first."""
@@ -82,11 +79,12 @@ class Detail:
         try:
             self._ledger.begin()
             self._patch()
-            self._dynamo.start()
+            self._patches.listen()
             # PyTorch is not to warn anew where our frame stands in for the user's.
             warnings.filterwarnings("ignore", module=re.escape(Hooks.__module__) + "$")
             self._filter = warnings.filters[0]
-            self._syncs.start()  # its filter must stand before that of the hooks
+            with Attempt(self._process, "what waits for the GPU"):
+                self._syncs.start()  # its filter must stand before that of the hooks
             forked = weakref.WeakMethod(self.forked)
             os.register_at_fork(
                 after_in_child=lambda: None if (stop := forked()) is None else stop()
@@ -105,7 +103,7 @@ class Detail:
         if not self.hooks.on:
             return
         try:
-            unusual = (self._dynamo.compiled() or evaluated) and self._unusual < UNUSUAL
+            unusual = (self._patches.compiled() or evaluated) and self._unusual < UNUSUAL
             self._unusual += unusual
             kept = not (opened or unusual)
             self._ledger.step_ended(began, ended, kept=kept)
@@ -130,19 +128,13 @@ class Detail:
                 write("missing", what="split", reason=reason)
                 return
             self._ledger.settle()
-            split = Split(self._ledger, self.hooks.seen)
-            split.record(write)
-            split.record_waits(write, self._syncs.waits)
-            if self._syncs.fault:
-                write("missing", what="waits for the GPU", reason=self._syncs.fault)
+            record(self._ledger, self.hooks.seen, self._syncs.waits, write)
             self.hooks.seen.hand_over(self._loops)
 
     def forked(self) -> None:
         """In a forked worker nothing is timed, and no GPU is waited for or asked."""
         self._syncs.forked()
         self._undo()
-
-    # -------------------------------------------------------------------- internal
 
     def _patch(self) -> None:
         torch, hooks, seen = self._torch, self.hooks, self.hooks.seen
@@ -159,19 +151,15 @@ class Detail:
             (getattr(keras, "Optimizer", None), "apply", timed("optimizer", "apply")),
             (torch.autocast, "__enter__", hooks.autocast),
             (loader, "__next__", timed("", "loader", hooks.next_begins, hooks.next_ends)),
-            *(
-                (torch.Tensor, name, timed("transfer", name, None, hooks.moved, users=True))
-                for name in COPIES
-            ),
             (torch.cuda.CUDAGraph, "replay", timed("graph", "replay")),
-            *(
-                (torch.Tensor, name, timed("sync", what, hooks.awaited, users=True))
-                for name, what in SYNCS.items()
-            ),
             (torch.autograd, "backward", timed("backward", "backward", seen.backward)),
             (torch.autograd, "grad", timed("backward", "grad")),
             *((found.owner, found.name, hooks.logs(found)) for found in imported()),
         ]
+        for name in COPIES:
+            hooked.append((torch.Tensor, name, timed("transfer", name, None, hooks.moved, True)))
+        for name, what in SYNCS.items():
+            hooked.append((torch.Tensor, name, timed("sync", what, hooks.awaited, None, True)))
         for owner, name, make in hooked:
             self._patches.replace([owner], name, make)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
@@ -182,20 +170,92 @@ class Detail:
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
 
-    def _off(self) -> bool:
-        return bool(self._process.off)
-
     def _failed(self, error: BaseException) -> None:
         self._fault = f"taking the step apart failed: {type(error).__name__}: {error}"[:500]
         self._undo()
 
     def _undo(self) -> None:
         self.hooks.on = False
-        parts = (self._dynamo.stop, self._syncs.stop, self._warns_again, self._patches.undo)
-        for stop in parts:
+        for stop in (self._syncs.stop, self._warns_again, self._patches.undo):
             # The others are taken out all the same.
             with Attempt(self._process, "taking the hooks of a step out"):
                 stop()
+
+
+class Patches:
+    """Functions in place of PyTorch's; while TorchDynamo compiles, where it is imported, aside."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Any, str, bool, Any, Any]] = []
+        self._handler: Any = None
+        self._compiled = False
+
+    def replace(self, owners: list[Any], name: str, make: Callable[[Any], Any]) -> None:
+        """Put `make(original)` in place of `owner.name`, inherited or its own.
+
+        A function of modules is replaced where the user's modules imported it by name as well.
+        Where there is no such name, or it cannot be set, nothing is done.
+        """
+        original = getattr(owners[0], name, None)
+        if original is None:
+            return
+        hook = functools.wraps(original)(make(original))
+        places = [(owner, name) for owner in owners]
+        if isinstance(owners[0], ModuleType):
+            places += _imported(original)
+        for owner, bound in places:
+            own = bound in vars(owner)
+            with suppress(TypeError, AttributeError):
+                setattr(owner, bound, hook)
+                self._made.append((owner, bound, own, original, hook))
+
+    def listen(self) -> None:
+        """Listen to compilations; PyTorch's optimizers import TorchDynamo with their first step."""
+        callback: Any = sys.modules.get("torch._dynamo.callback")
+        if callback is not None:
+            self._handler = callback.callback_handler
+            self._handler.register_start_callback(self._remove)
+            self._handler.register_end_callback(self._back)
+
+    def compiled(self) -> bool:
+        """Whether anything was compiled since this was asked last."""
+        before, self._compiled = self._compiled, False
+        return before
+
+    def undo(self) -> None:
+        """Take everything out for good."""
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            with suppress(ValueError):  # torch.compiler.reset() has dropped them
+                handler.remove_start_callback(self._remove)
+                handler.remove_end_callback(self._back)
+        self._remove()
+        self._made.clear()
+
+    def _remove(self, *_: Any) -> None:
+        """Take everything out; what another has replaced since stays his."""
+        self._compiled = True
+        for owner, name, own, original, hook in reversed(self._made):
+            if vars(owner).get(name) is not hook:
+                continue
+            if own:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+
+    def _back(self, *_: Any) -> None:
+        for owner, name, own, original, hook in self._made:
+            if (vars(owner).get(name) is original) if own else (name not in vars(owner)):
+                setattr(owner, name, hook)
+
+
+def _imported(function: Any) -> list[tuple[ModuleType, str]]:
+    found = []
+    for module in list(sys.modules.values()):
+        names = vars(module) if isinstance(module, ModuleType) else {}
+        if frames.is_users(str(names.get("__file__") or "")):
+            found += [(module, name) for name, value in list(names.items()) if value is function]
+    return found
 
 
 # Where operations wait for a GPU, as CUDA's own debug mode tells while a few steps run.
@@ -210,62 +270,46 @@ class SyncWarnings:
 
     Nothing is done without CUDA, or where the program has set the mode itself: what it
     asked for stays. All other warnings go where they went; the filters are those of the
-    program before and after, and no registry of what was warned of is touched. `off` says
-    that what happens is trainperf's own.
+    program before and after, and no registry of what was warned of is touched.
     """
 
-    def __init__(self, torch: Any, off: Callable[[], bool]) -> None:
+    def __init__(self, torch: Any, process: Guard) -> None:
         self.waits: Counter[Place] = Counter()
-        self.fault = ""
         self._torch = torch
-        self._off = off
+        self._process = process
         self._step: Counter[Place] = Counter()
         self._main = threading.main_thread().ident
         self._filter = ("always", _MINE, Warning, None, 0)
         self._lists: list[Any] = []
         self._show: Any = None
-        self._shown: Any = None
         self._set = False
 
     def start(self) -> None:
-        """Let PyTorch warn of each operation that waits, and take these warnings in.
-
-        Raises nothing: what went wrong is in `fault`.
-        """
-        cuda = self._torch.cuda
-        if not cuda.is_initialized():
+        """Let PyTorch warn of each operation that waits, and take these warnings in."""
+        cuda, module = self._torch.cuda, cast(Any, warnings)
+        if not cuda.is_initialized() or cuda.get_sync_debug_mode() != _OFF:
             return
-        try:
-            if cuda.get_sync_debug_mode() != _OFF:
-                return
-            # Not `warnings.filterwarnings`: it would make every warning of the program's that
-            # was told once be told once more.
-            warnings.filters.insert(0, self._filter)  # type: ignore[attr-defined]
-            self._lists = [warnings.filters]
-            module: Any = warnings
-            self._show, self._shown = module._showwarnmsg, self._take
-            module._showwarnmsg = self._shown
-            self._set = True
-            cuda.set_sync_debug_mode("warn")
-        except Exception as error:
-            self._failed(error)
-            self.stop()
+        # Not `warnings.filterwarnings`: it would make every warning of the program's that
+        # was told once be told once more.
+        module.filters.insert(0, self._filter)
+        self._lists = [module.filters]
+        self._show, module._showwarnmsg = module._showwarnmsg, self._take
+        self._set = True
+        cuda.set_sync_debug_mode("warn")
 
     def stop(self) -> None:
         """Put mode and filters back as they were; a mode that the program has set since stays."""
+        was_set, self._set = self._set, False
         try:
-            if self._set and self._torch.cuda.get_sync_debug_mode() == _WARN:
+            if was_set and self._torch.cuda.get_sync_debug_mode() == _WARN:
                 self._torch.cuda.set_sync_debug_mode(_OFF)
-        except Exception as error:
-            self._failed(error)
-        self._set = False
-        module: Any = warnings
-        if self._shown is not None and module._showwarnmsg is self._shown:
-            module._showwarnmsg = self._show
-        for filters in (*self._lists, warnings.filters):  # `catch_warnings` works on a copy
-            while self._filter in filters:
-                filters.remove(self._filter)
-        self._lists, self._shown = [], None
+        finally:
+            module = cast(Any, warnings)
+            if module._showwarnmsg == self._take:
+                module._showwarnmsg = self._show
+            for filters in (*self._lists, module.filters):  # `catch_warnings` works on a copy
+                while self._filter in filters:
+                    filters.remove(self._filter)
 
     def forked(self) -> None:
         """CUDA cannot be asked in a forked process; its mode is none of that process's."""
@@ -277,21 +321,14 @@ class SyncWarnings:
         if kept:
             self.waits.update(step)
 
-    # -------------------------------------------------------------------- internal
-
-    def _failed(self, error: Exception) -> None:
-        self.fault = self.fault or f"{type(error).__name__}: {error}"[:500]
-
     def _take(self, message: Any) -> None:
         text = str(message.message)
         if not _MINE.match(text):
             self._show(message)
             return
-        mine = threading.get_ident() == self._main and not self._off()
+        mine = threading.get_ident() == self._main and not self._process.off
         if text.startswith(_WAITS) and self._set and mine:
-            try:
+            with Attempt(self._process, "what waits for the GPU"):
                 frame, _ = frames.users_frame()
                 if frame is not None:
                     self._step[Place(frame.f_code, frame.f_lasti, frame.f_lineno)] += 1
-            except Exception as error:
-                self._failed(error)

@@ -3,53 +3,48 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import threading
-import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import CodeType
-from typing import Any
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any, NamedTuple
 
 from ...process import frames
-from ...process.frames import Place, site
-from ..batches import apart, leaves, mapped
-from ..built.places import ModelCall, OptimizerCalls
+from ...process.frames import Place
+from ...process.process import OWN_PACKAGE as OWN
+from ...process.process import Guard
 from ..graphs import capturing
-from .calls import LOG, SCALER, TEXT, Call, Ledger
-from .loggers import Found
-from .patches import Callers
+from .calls import LOG, SCALER, TEXT, Call, Ledger, Settings
 
 Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
 After = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
-
-MODELS = 4
-"""Calls are kept of so many models: they hold on to a batch each."""
 
 
 class Hooks:
     """Makes the hooks; while `on` is false they let everything through.
 
-    `off` says that trainperf itself uses PyTorch, `failed` is told of a fault of ours.
-    Only what the main thread does is looked at. `waits` is the loader's `__next__` that
-    is under way, until its time is known from the driver.
+    `failed` is told of a fault of ours. Only what the main thread does is looked at. `waits` is the
+    loader's `__next__` that is under way, until its time is known from the driver.
     """
 
     def __init__(
         self,
         torch: Any,
         ledger: Ledger,
-        off: Callable[[], bool],
+        process: Guard,
         failed: Callable[[BaseException], None],
     ) -> None:
         self.ledger = ledger
         self.seen = Settings(torch)
-        self.off = off
+        self._process = process
         self.failed = failed
         self.on = False
         self.waits: Call | None = None
         self._torch = torch
         self._on_gpu = bool(torch.cuda.is_initialized())
-        self._callers = Callers(torch)
+        self._torch_folder = os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
         self._main = threading.main_thread().ident
 
     def timed(
@@ -91,7 +86,7 @@ class Hooks:
 
         return make
 
-    def logs(self, found: Found) -> Callable[[Any], Any]:
+    def logs(self, found: LogFunction) -> Callable[[Any], Any]:
         """The maker of the hook of what shows a training or puts it on record.
 
         Its place is where the user's source calls it, or defines what a library calls back.
@@ -104,9 +99,9 @@ class Hooks:
                 own = Place(code, 0, code.co_firstlineno)
 
             def at() -> Place | None:
-                return own if found.called_back else self._callers.through(found.library)
+                return own if found.called_back else _through(found.library)
 
-            return self.timed(LOG, found.said, at=at)(original)
+            return self.timed(LOG, found.words, at=at)(original)
 
         return make
 
@@ -176,7 +171,7 @@ class Hooks:
     # ----------------------------------------------------------------- internal
 
     def _watches(self) -> bool:
-        mine = self.on and threading.get_ident() == self._main and not self.off()
+        mine = self.on and threading.get_ident() == self._main and not self._process.off
         return mine and not capturing()  # a graph's calls are written down, not done
 
     def _enter(
@@ -191,9 +186,9 @@ class Hooks:
         if at is not None:
             place = at()
         elif what in TEXT:  # a logger may stand between
-            place = self._callers.users_place()
-        else:
-            place = self._callers.of_tensor() if users else self._callers.through_torch()
+            place = _place(frames.users_frame()[0])
+        else:  # the user's calls of a tensor come through no other file of PyTorch's
+            place = _beyond(self._torch_folder + ("_tensor.py" if users else ""))
         if users and place is None:
             device = args[0].device.type if part == "sync" else "cpu"
             # Whether a library that reads a tensor waits for it, or would for that of a GPU.
@@ -220,97 +215,118 @@ class Hooks:
             self.failed(error)
 
 
-@dataclass
-class _Optimizer:
-    """What the calls of one optimizer were seen to be."""
+def _beyond(passed: str) -> Place | None:
+    """Where the user's source calls what lies at `passed`; None if another library does."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((OWN, passed, "<")):
+        frame = frame.f_back
+    return _place(frame)
 
-    step: Place | None = None
-    zero_grad: Place | None = None
-    set_to_none: bool | None = None
+
+def _through(library: str) -> Place | None:
+    """Where the user's source calls a library; None if another one does."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        ours = frame.f_code.co_filename.startswith(OWN)
+        if not ours and module.partition(".")[0] != library:
+            break
+        frame = frame.f_back
+    return _place(frame)
 
 
-class Settings:
-    """The arguments of the calls of a step, and the settings that they are made under.
+def _place(frame: FrameType | None) -> Place | None:
+    if frame is None or not frames.is_users(frame.f_code.co_filename):
+        return None
+    return Place(frame.f_code, frame.f_lasti, frame.f_lineno)
 
-    `autocast` has the type of numbers of each place that calls a model whose output is derived:
-    not of a teacher, nor of an evaluation.
+
+# The calls by which libraries show a training or put it on record.
+
+
+class Logger(NamedTuple):
+    """Functions of a module, or methods of a class of it, by patterns of their names.
+
+    With `called_back` a library calls what subclasses define.
     """
 
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self.region: Any = None
-        self.retains = False
-        self.closure = False
-        self.scales = False
-        self.autocast: dict[Place | None, str] = {}
-        self._models: dict[int, tuple[Any, Place | None, Any, set[Any]]] = {}
-        self._optimizers: dict[int, _Optimizer] = {}
-        self._trains: set[int] = set()
+    module: str
+    owner: str
+    names: tuple[str, ...]
+    called_back: bool = False
 
-    def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module or an optimizer, the first of `args`, is called."""
-        call.of = id(args[0])
 
-    def forward(
-        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
-    ) -> None:
-        """An outermost module, the first of `args`, was called."""
-        module, *arguments = args
-        region, self.region = self.region, None
-        first = next(iter(module.parameters()), None)
-        if first is None or not self._torch.is_grad_enabled():
-            return
-        if module.training:
-            self._trains.add(id(module))
-        elif id(module) in self._trains:
-            return  # an evaluation that keeps its graph
-        dtype: Any = ""
-        if self._torch.is_autocast_enabled(first.device.type):
-            dtype = self._torch.get_autocast_dtype(first.device.type)
-        elif getattr(region, "_enabled", False):
-            dtype = region.fast_dtype
-        if any(leaf.requires_grad for leaf in leaves(output)):
-            self.autocast[call.place] = str(dtype).rpartition(".")[2]
-        shapes = self._models[id(module)][3] if id(module) in self._models else set()
-        if id(module) in self._models or len(self._models) < MODELS:
-            given = mapped((tuple(arguments), keywords), apart)  # none keeps another's graph
-            shapes.add(tuple(tuple(one.shape) for one in leaves(given)))
-            self._models[id(module)] = weakref.ref(module), call.place, given, shapes
+LOGGERS = (
+    Logger("mlflow", "", ("log_*",)),
+    Logger("wandb", "", ("log",)),
+    Logger("wandb.sdk.wandb_run", "Run", ("log",)),
+    Logger("wandb.sdk.data_types.histogram", "Histogram", ("__init__",)),
+    Logger("wandb.sdk.data_types.image", "Image", ("__init__",)),
+    Logger("tensorboardX.writer", "SummaryWriter", ("add_*", "flush")),
+    Logger("torch.utils.tensorboard.writer", "SummaryWriter", ("add_*", "flush")),
+    Logger("tqdm.std", "tqdm", ("refresh", "set_*", "update")),
+    Logger("transformers.trainer", "Trainer", ("log",)),
+    Logger("transformers.trainer_callback", "TrainerCallback", ("on_*",), called_back=True),
+    *(
+        each
+        for package, fabric in (
+            ("lightning.pytorch", "lightning.fabric"),
+            ("pytorch_lightning", "lightning_fabric"),
+        )
+        for each in (
+            Logger(f"{package}.core.module", "LightningModule", ("log", "log_dict")),
+            Logger(f"{package}.callbacks.callback", "Callback", ("on_*",), called_back=True),
+            Logger(f"{fabric}.loggers.logger", "Logger", ("log_metrics",), called_back=True),
+        )
+    ),
+)
+"""Names are those of mlflow 3, wandb 0.31, tensorboardX 2.6, PyTorch 2.13, tqdm 4.70,
+transformers 5.23 and lightning 2.6."""
 
-    def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
+HAND_ON = ("CallbackHandler",)
+"""Classes that are called back only to call others."""
 
-    def steps(self, call: Call, args: Any, kwargs: Any) -> None:
-        """An optimizer's step begins; `args` has the optimizer first."""
-        closure = args[1] if len(args) > 1 else kwargs.get("closure")
-        self.closure |= callable(closure)
-        if call.place is not None:
-            self._optimizers.setdefault(call.of, _Optimizer()).step = call.place
 
-    def zero_grad(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An optimizer's `zero_grad` is called."""
-        self.calls(call, args, kwargs)
-        seen = self._optimizers.setdefault(call.of, _Optimizer())
-        seen.set_to_none = bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", 1))
-        seen.zero_grad = call.place or seen.zero_grad
+class LogFunction(NamedTuple):
+    """A function that stands in `owner` under `name`, as it is called in a report.
 
-    def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A gradient scaler is used; a disabled one does nothing."""
-        self.scales |= bool(args[0].is_enabled())
+    `library` is the one whose loop or function it is; with `called_back` that calls it.
+    """
 
-    def hand_over(self, loops: Any) -> None:
-        """Leave what the probes and the facts need, by ids of models and optimizers.
+    owner: Any
+    name: str
+    words: str
+    library: str
+    called_back: bool
 
-        The loop is about to be ended: its models may be held on to from here.
-        """
-        for key, (reference, place, (args, kwargs), shapes) in self._models.items():
-            if (module := reference()) is not None:
-                settings = self.autocast.get(place, ""), self.retains
-                call = ModelCall(module, args, kwargs, site(place), len(shapes), *settings)
-                loops.models.calls[key] = call
-        for key, calls in self._optimizers.items():
-            known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
-            known.step, known.zero_grad = site(calls.step), site(calls.zero_grad)
-            known.set_to_none = calls.set_to_none
+
+def imported() -> Iterator[LogFunction]:
+    """Yield what of `LOGGERS` this process has imported."""
+    for logger in LOGGERS:
+        module = sys.modules.get(logger.module)
+        library = logger.module.partition(".")[0]
+        owner: Any = getattr(module, logger.owner, None) if logger.owner else module
+        owners = [] if owner is None or logger.called_back else [owner]
+        if isinstance(owner, type):
+            owners += [one for one in _subclasses(owner) if one.__name__ not in HAND_ON]
+        for each in owners:
+            for name, value in list(vars(each).items()):
+                function = isinstance(value, (FunctionType, MethodType))
+                if function and any(fnmatchcase(name, pattern) for pattern in logger.names):
+                    yield LogFunction(each, name, _words(each, name), library, logger.called_back)
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    below: list[type] = cls.__subclasses__()
+    for each in below:
+        yield each
+        yield from _subclasses(each)
+
+
+def _words(owner: Any, name: str) -> str:
+    """The library, the class and the name: `wandb.Run.log`, `tqdm.update`, `wandb.Histogram`."""
+    if not isinstance(owner, type):
+        return f"{owner.__name__}.{name}"
+    library = owner.__module__.partition(".")[0]
+    words = [library, owner.__name__, *([] if name == "__init__" else [name])]
+    return ".".join(words[1:] if library in (owner.__name__, "__main__") else words)

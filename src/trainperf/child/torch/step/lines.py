@@ -1,9 +1,8 @@
 """A few steps under PyTorch's tracer by lines of the user's: operators, and their backward.
 
-A mode of `torch.overrides` sees each call of PyTorch's functions on the main thread, and puts a
-mark with the user's line around it. Operators within a mark are the line's; a node of the backward
-graph is that of the operator with its sequence number; a kernel that of the operator it is linked
-to.
+A mode of `torch.overrides` puts a mark with the user's line around each call of PyTorch's functions
+on the main thread. Operators within a mark are the line's; a node of the backward graph is that of
+the operator with its sequence number; a kernel that of the operator it is linked to.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ...process import turns
 from ...process.frames import Place, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
 from .looks import Looks, Observer
-from .operator_times import ENGINE
+from .operator_times import ENGINE, nested
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -61,10 +60,6 @@ class UsersLine:
     backward: int = 0
     device: int = 0
     functions: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def whole(self) -> int:
-        return max(self.forward, self.device) + self.backward
 
 
 @dataclass(eq=False)
@@ -114,8 +109,6 @@ class LineTrace:
         usual = getattr(self._torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
         return MODES if any(mode is not usual for mode in self._stack()) else ""
 
-    # ------------------------------------------------------------ called by the tracer
-
     def boundary(self) -> None:
         """A step ends and the next one begins: the loops that hold this turn not within a step.
 
@@ -139,10 +132,7 @@ class LineTrace:
                 self._loops |= {(file, node.lineno) for node in loops_at(place)}
 
     def outside(self, act: Callable[[], None]) -> None:
-        """Call `act` with the next call of PyTorch's that is in no mark open now.
-
-        So what was asked for at the end of `Optimizer.step` is done when that is over.
-        """
+        """Call `act` with the next call of PyTorch's that is in no mark open now."""
         self._pending, self._open = act, 0
 
     def stop(self) -> None:
@@ -180,8 +170,6 @@ class LineTrace:
     def full(self) -> bool:
         """Whether so many calls were seen that it takes long to read more of them."""
         return self._calls > MOST_CALLS
-
-    # ------------------------------------------------------------------- the mode
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Make a call of PyTorch's that the program makes, within a mark of its line."""
@@ -270,18 +258,10 @@ class LineTrace:
         c = self._torch._C
         return [c._get_function_stack_at(at) for at in range(c._len_torch_function_stack())]
 
-    # ------------------------------------------------------------------- the event
-
     def event(self, operators: Iterable[Any], kernels: Iterable[Any], cuda: bool) -> dict[str, Any]:
         """The fields of `torch_lines`: times in seconds a step, the dearest lines first."""
         reader = Reader({mark.name: mark for mark in self._marks.values()})
-        threads: dict[int, list[tuple[int, int, int, Any]]] = defaultdict(list)
-        for number, event in enumerate(operators):
-            if self._inside(start := event.start_ns()):
-                spot = start, -event.end_ns(), number, event
-                threads[event.start_thread_id()].append(spot)
-        for spots in threads.values():
-            reader.read(sorted(spots))
+        reader.read(event for event in operators if self._inside(event.start_ns()))
         host = reader.host()
         for mark, (forward, _) in host.items():
             if mark is not None:
@@ -294,19 +274,19 @@ class LineTrace:
                 mark.line.device += forward if cuda else 0
                 mark.line.functions[mark.function] += forward + backward
         each = len(self._windows) * 1e9
-        lines = sorted(self._lines.values(), key=lambda line: -line.whole)
-        device = sum(map(sum, times.values())) if cuda else 0
+        whole = lambda line: max(line.forward, line.device) + line.backward  # noqa: E731
+        lines = sorted(self._lines.values(), key=whole, reverse=True)[:MOST_LINES]
         return {
             "steps": len(self._windows),
             "all_backward_s": sum(backward for _, backward in times.values()) / each,
-            "all_device_s": device / each,
-            "lines": [self._told(line) for line in lines[:MOST_LINES] if line.calls],
+            "all_device_s": sum(map(sum, times.values())) / each if cuda else 0.0,
+            "lines": [self._fields(line) for line in lines if line.calls],
         }
 
     def _inside(self, at: int) -> bool:
         return any(first <= at < last for first, last in self._windows)
 
-    def _told(self, line: UsersLine) -> dict[str, Any]:
+    def _fields(self, line: UsersLine) -> dict[str, Any]:
         each = len(self._windows) * 1e9
         # The innermost loop around it, or around its callers, that turns within a step.
         loop = next(
@@ -371,15 +351,12 @@ def loops_at(place: Place, inside: bool = False) -> list[Any]:
     ]
 
 
-# What the tracer's events say.
-
-
 Node = tuple[int, int]
 """A node of the backward graph: the thread of its forward, and its sequence number."""
 
 
 class Reader:
-    """The events of operators, thread by thread: own times by marks and by nodes, in nanoseconds.
+    """The events of operators: own times by marks and by nodes, in nanoseconds.
 
     An operator belongs to the innermost mark around it; where it is in a node of the backward
     graph, to that.
@@ -393,48 +370,37 @@ class Reader:
         self._makers: dict[Node, Mark | None] = {}
         self._of: dict[int, Mark | Node | None] = {}  # by the number that kernels are linked to
 
-    def read(self, spots: list[tuple[int, int, int, Any]]) -> None:
-        """Read the events of one thread by start and end, the first and the longer ones first."""
-        running: list[_Running] = []
-        for start, minus_end, _, event in spots:
-            end = -minus_end
-            while running and running[-1].end <= start:
-                self._close(running.pop())
-            around = running[-1] if running else None
-            if around is not None:
-                around.own -= min(end, around.end) - start
-            running.append(self._begin(event, around, start, end))
-        while running:
-            self._close(running.pop())
-
-    def _begin(self, event: Any, around: _Running | None, start: int, end: int) -> _Running:
-        name, number = event.name(), event.sequence_nr()
-        mark = around.mark if around is not None else None
-        node = around.node if around is not None else None
-        if name in self._marks:
-            mark = self._marks[name]
+    def read(self, events: Iterable[Any]) -> None:
+        """Read the events of operators and marks."""
+        states: list[tuple[Mark | None, Node | None, bool]] = []  # with whether it is our own
+        empty: set[int] = set()  # marks in which no operator ran yet
+        for place, operator in enumerate(nested(events)):
+            event, parent = operator.event, operator.parent
+            mark, node, skipped = (None, None, False) if parent is None else states[parent]
+            name, number = event.name(), event.sequence_nr()
+            marks = name in self._marks
+            if marks:
+                mark = self._marks[name]
+                empty.add(place)
+            elif name == OWN:
+                mark, node, skipped = None, None, True
+            elif name.startswith(ENGINE):
+                node = (event.fwd_thread_id(), number)
+            elif node is None and number >= 0 and not skipped:
+                self._makers[event.start_thread_id(), number] = mark  # the last one makes the node
+            states.append((mark, node, skipped))
+            if skipped:
+                continue
             self._of[event.correlation_id()] = mark if node is None else node
-            return _Running(end, 0, mark, node, fresh=True)
-        if name == OWN:
-            return _Running(end, 0, None, None, skipped=True)
-        skipped = around is not None and around.skipped
-        if name.startswith(ENGINE):
-            node = (event.fwd_thread_id(), number)
-        elif node is None and number >= 0 and not skipped:
-            self._makers[event.start_thread_id(), number] = mark  # the last one makes the node
-        if around is not None and around.fresh and node is None:
-            self.calls[around.mark] += 1
-            around.fresh = False
-        self._of[event.correlation_id()] = mark if node is None else node
-        return _Running(end, end - start, mark, node, skipped)
-
-    def _close(self, one: _Running) -> None:
-        if one.skipped or one.fresh is not None:
-            return
-        if one.node is None:
-            self._forward[one.mark] += one.own
-        else:
-            self._backward[one.node] += one.own
+            if marks:
+                continue
+            if parent in empty and node is None:
+                self.calls[mark] += 1
+                empty.discard(parent)
+            if node is None:
+                self._forward[mark] += operator.own
+            else:
+                self._backward[node] += operator.own
 
     def host(self) -> dict[Mark | None, tuple[int, int]]:
         """Time of forward and backward on the host, by mark; None is what no mark owns."""
@@ -454,20 +420,9 @@ class Reader:
         times: dict[Mark | None, list[int]] = defaultdict(lambda: [0, 0])
         for kernel in kernels:
             by = kernel.linked_correlation_id()
-            if by not in self._of and (by or not inside(kernel.start_ns())):
-                continue
-            of = self._of.get(by)
-            backward = isinstance(of, tuple)
-            mark = self._makers.get(of) if isinstance(of, tuple) else of
-            times[mark][backward] += kernel.duration_ns()
+            if by in self._of or (not by and inside(kernel.start_ns())):
+                of = self._of.get(by)
+                node = isinstance(of, tuple)
+                mark = self._makers.get(of) if isinstance(of, tuple) else of
+                times[mark][node] += kernel.duration_ns()
         return {mark: (spent[0], spent[1]) for mark, spent in times.items()}
-
-
-@dataclass(slots=True)
-class _Running:
-    end: int
-    own: int
-    mark: Mark | None
-    node: Node | None
-    skipped: bool = False  # within what we do ourselves
-    fresh: bool | None = None  # of a mark, whether no operator ran in it yet

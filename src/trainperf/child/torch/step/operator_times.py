@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import bisect
-import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 PASS = "trainperf: a traced pass"
@@ -61,7 +61,7 @@ class OperatorTimes:
     def event(self) -> dict[str, Any]:
         """The fields of the event `torch_trace`, per pass."""
         cuda = self.device == "cuda"
-        leaves, times = self._by_operator() if cuda else self._own_times()
+        leaves, times = (len(self.kernels), self._by_operator()) if cuda else self._own_times()
         own = (spent for name, (_, spent) in times.items() if is_fusable(name))
         if cuda:
             # Kernels that little but read and write memory: element by element, sums, norms, casts.
@@ -114,19 +114,16 @@ class OperatorTimes:
         """How many operators called no other; calls and own time of each, by name."""
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         leaves = 0
-        threads: dict[int, list[Any]] = defaultdict(list)
-        for event in self.on_host:
-            threads[event.start_thread_id()].append(event)
-        for events in threads.values():
-            for name, own, calls_others in _nested(events):
-                node = name.removeprefix(ENGINE)
-                found[node][0] += name == node  # the engine calls the node: that is one call
-                found[node][1] += own
-                leaves += not calls_others
+        for operator in nested(self.on_host):
+            name = operator.event.name()
+            node = name.removeprefix(ENGINE)
+            found[node][0] += name == node  # the engine calls the node: that is one call
+            found[node][1] += max(0, operator.own)
+            leaves += not operator.calls_others
         return leaves, found
 
-    def _by_operator(self) -> tuple[int, dict[str, list[int]]]:
-        """How many kernels ran; calls of each operator and the time of what it started."""
+    def _by_operator(self) -> dict[str, list[int]]:
+        """Calls of each operator and the time of what it started."""
         names = self._names()
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         seen: set[tuple[str, int]] = set()
@@ -139,7 +136,7 @@ class OperatorTimes:
             if by not in names or (name, by) not in seen:  # one call may start several
                 found[name][0] += 1
                 seen.add((name, by))
-        return len(self.kernels), found
+        return found
 
     def _names(self) -> dict[int, str]:
         """The operators by the numbers that what they started is linked to."""
@@ -175,19 +172,39 @@ def is_fusable(operator: str) -> bool:
     return ("::" not in operator or operator.startswith(ATEN)) and not LEFT.search(operator)
 
 
-def _nested(events: list[Any]) -> Iterator[tuple[str, int, bool]]:
-    """Name, own time and whether it called others, of each operator of one thread."""
-    running: list[list[Any]] = []  # end, name, own time, called others
-    for event in [*sorted(events, key=lambda event: (_start(event), -_end(event))), None]:
-        start = math.inf if event is None else _start(event)
-        while running and running[-1][0] <= start:
-            _, name, own, calls_others = running.pop()
-            yield name, max(0, own), calls_others
-        if running:
-            running[-1][2] -= min(_end(event), running[-1][0]) - start
-            running[-1][3] = True
-        if event is not None:
-            running.append([_end(event), event.name(), _spent(event), False])
+@dataclass(slots=True)
+class Nested:
+    """An event of a thread; `parent` is the place of the one around it in the list of all.
+
+    `own` are its nanoseconds without those of the events within it.
+    """
+
+    event: Any
+    end: int
+    own: int
+    parent: int | None
+    calls_others: bool = False
+
+
+def nested(events: Iterable[Any]) -> list[Nested]:
+    """The events thread by thread, each behind the one that it stands in."""
+    threads: dict[int, list[Any]] = defaultdict(list)
+    for event in events:
+        threads[event.start_thread_id()].append(event)
+    found: list[Nested] = []
+    for several in threads.values():
+        running: list[int] = []
+        for event in sorted(several, key=lambda event: (_start(event), -_end(event))):
+            start, end = _start(event), _end(event)
+            while running and found[running[-1]].end <= start:
+                running.pop()
+            parent = running[-1] if running else None
+            if parent is not None:
+                found[parent].own -= min(end, found[parent].end) - start
+                found[parent].calls_others = True
+            running.append(len(found))
+            found.append(Nested(event, end, end - start, parent))
+    return found
 
 
 def _covered(spans: list[Interval]) -> int:

@@ -62,7 +62,7 @@ def most_throttled(
 ) -> Throttling | None:
     """Return what the level that stood still longest counted between two readings."""
     passed = [
-        Throttling(*(max(0, now - then) for now, then in zip(later, earlier, strict=True)))
+        Throttling(*(max(0, now - then) for now, then in zip(later, earlier, strict=True)))  # type: ignore[arg-type]
         for earlier, later in zip(before, after, strict=True)
         if earlier is not None and later is not None
     ]
@@ -81,11 +81,11 @@ class ContainerWatch:
         self._root, self._clock = root, clock
         self._quota = Quota(root)
         self._memory = list(levels(root, "memory"))
-        limits = [
-            (limit, level) for level in self._memory if (limit := level.memory_limit) is not None
-        ]
-        tightest = min(limits, key=lambda limited: limited[0], default=(None, None))
-        self._limit, self._tightest = tightest
+        limits = {
+            level: limit for level in self._memory if (limit := level.memory_limit) is not None
+        }
+        self._tightest = min(limits, key=limits.__getitem__, default=None)
+        self._limit = None if self._tightest is None else limits[self._tightest]
         self._peak: int | None = None
         self._looked = float("-inf")
         self._started = clock()

@@ -139,7 +139,9 @@ def other_loops() -> list[dict[str, Any]]:
     loops = [node for node in nodes if isinstance(node, turns.LOOPS)]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
-    found = [("loop", loop) for loop in training if not any(_within(it, loop) for it in training)]
+    found: list[tuple[str, Any]] = [
+        ("loop", loop) for loop in training if not any(_within(it, loop) for it in training)
+    ]
     found += [("fit", node) for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
     around = [loop for loop in loops if any(_holds(loop, line) for line in lines)]
     others: list[dict[str, Any]] = [

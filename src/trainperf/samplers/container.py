@@ -62,7 +62,7 @@ def most_throttled(
 ) -> Throttling | None:
     """Return what the level that stood still longest counted between two readings."""
     passed = [
-        Throttling(*(max(0, now - then) for now, then in zip(later, earlier, strict=True)))  # type: ignore[arg-type]
+        Throttling._make(max(0, now - then) for now, then in zip(later, earlier, strict=True))
         for earlier, later in zip(before, after, strict=True)
         if earlier is not None and later is not None
     ]

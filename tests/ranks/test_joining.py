@@ -57,17 +57,6 @@ def test_rank_0_says_where_the_records_are_and_how_to_join_them(rank, tmp_path):
     assert lines[2].endswith(f"trainperf merge {tmp_path / 'records'}")
 
 
-def test_the_first_rank_alone_says_where_the_trace_is_or_why_there_is_none(rank, tmp_path):
-    assert "traced" not in rank(trace=tmp_path / "t.json")[2]
-    said = rank(FIRST, trace=tmp_path / "t.json")[2]
-    assert "rank 0 of 2: no step was traced: no training loop was seen" in said
-    assert not list(tmp_path.glob("t*.json"))
-
-
-def test_quiet_is_quiet(rank):
-    assert rank(FIRST, quiet=True)[2] == ""
-
-
 def test_a_rank_that_fails_is_recorded_and_its_output_named(rank):
     status, folder, said = rank(source="import sys; print('no data'); sys.exit(7)\n")
     assert status == 3
@@ -75,14 +64,6 @@ def test_a_rank_that_fails_is_recorded_and_its_output_named(rank):
     assert "failed with exit status 7" in said
     assert str(folder / "output.log") in said
     assert (folder / "output.log").read_text() == "no data\n"
-
-
-def test_a_rank_that_is_killed_is_recorded(rank):
-    source = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
-    status, folder, said = rank(source=source)
-    assert status == 3
-    assert records.load(folder).ending is Ending.SIGNALLED
-    assert "killed by SIGKILL" in said
 
 
 def test_a_rank_whose_command_is_not_there_leaves_the_reason(tmp_path):

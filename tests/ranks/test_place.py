@@ -126,11 +126,6 @@ def test_sagemaker_counts_hosts(tmp_path):
         found({}, sagemaker(tmp_path, "c", "algo-1", "algo-2"))
 
 
-def test_ranks_on_sagemaker_go_before_its_hosts(tmp_path):
-    folder = sagemaker(tmp_path, "algo-1", "algo-1", "algo-2")
-    assert found(TORCHRUN, folder).by == "torchrun"
-
-
 @pytest.mark.parametrize(
     ("environ", "text"),
     [
@@ -159,21 +154,12 @@ def test_what_cannot_be_is_refused_with_the_variable_and_a_next_step(environ, te
     assert caught.value.hint
 
 
-def test_a_broken_file_of_sagemaker_is_named(tmp_path):
-    (tmp_path / ranks.RESOURCES).write_text('{"hosts": [')
-    with pytest.raises(TrainperfError, match=r"resourceconfig\.json is not JSON"):
-        found({}, tmp_path)
-
-
 @pytest.mark.parametrize(
     ("command", "environ"),
     [
-        ("torchrun --nproc_per_node 2 train.py", {}),
-        ("torchrun --nnodes 1 train.py", {}),
         ("torchrun --nnodes=1:1 train.py", {}),
         ("python train.py --nnodes 2", {}),
         ("torchrun --nproc_per_node 2 train.py --nnodes 2", {}),
-        ("sh torchrun.sh --nnodes 2", {}),
         ("python train.py", {"PET_NNODES": "2"}),
     ],
 )

@@ -105,8 +105,7 @@ class _Test:
 
     def starved(self) -> None:
         """Diagnose a step that waits for its items, and apply the patch."""
-        left_s = self.until - time.monotonic() - AFTER_S
-        found, step_s = self._diagnosed("starved", "starvation", left_s)
+        found, step_s = self._diagnosed("starved", "starvation")
         if found.control is not None:
             self._figure("A/A: beside the starvation", 1.0, found.control.speedup, SAME, "")
         name, stack = "starvation: repair", found.stack
@@ -126,22 +125,19 @@ class _Test:
         uses = [use.others_cores for seen in found for use in seen.use if use.phase == "real"]
         looks = [cores for cores in (*self.others, *uses) if cores is not None]
         others = max(looks, default=None)
-        shared = [
-            f"GPU {gpu.index}"
-            for gpu in (found[0].machine.gpus if found and self.planted.gpu else ())
-            if gpu.other_processes and (gpu.busy_before or 0.0) > STEP
-        ]
         return SelfTest(
             self.planted.plants.name,
             self.planted.version,
             self.planted.gpu or "the CPU",
             tuple(replace(figure, others=others) for figure in self.figures),
-            (*self.checks, neighbours(others, shared)),
+            (*self.checks, neighbours(others)),
             took,
             {name: kept_of(diagnosis) for name, diagnosis in self.diagnoses.items()},
         )
 
-    def _diagnosed(self, name: str, what: str, budget_s: float) -> tuple[Diagnosis, float]:
+    def _diagnosed(
+        self, name: str, what: str, most_s: float | None = None
+    ) -> tuple[Diagnosis, float]:
         """The diagnosis of a planted script, and the seconds of a step of a plain run."""
         self.say(f"a {what}: a plain run")
         step_s = self.planted.plain(name)
@@ -152,7 +148,7 @@ class _Test:
             command=self.planted.command(name),
             cwd=str(self.planted.folder),
             label=self.planted.plants.script,
-            budget_s=max(LEAST_S, budget_s),
+            budget_s=max(LEAST_S, most_s or self.until - time.monotonic() - AFTER_S),
         )
 
         def on_event(event: Event) -> None:

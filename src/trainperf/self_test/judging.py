@@ -68,17 +68,17 @@ class Figure:
 
     def check(self) -> Check:
         """It as a line of the report."""
-        words = ratio if self.unit == "×" else seconds
+        words, advice = ratio if self.unit == "×" else seconds, ""
         from_ = f" ({self.from_})" if self.from_ else ""
         text = f"expected {words(self.expected)}{from_}"
         if self.measured is None or self.off is None:
             return Check(self.name, self.status, f"{text}, the time was over")
         text += f", measured {words(self.measured)}: {self.off * 100:+.1f} %"
         text += f", may be off by {share(self.allowed)}"
-        if self.status != "unknown":
-            return Check(self.name, self.status, text)
-        text += f"; others kept {self.others:.1f} cores busy"
-        return Check(self.name, self.status, text, "try again where nothing else runs")
+        if self.status == "unknown":
+            text += f"; others kept {self.others:.1f} cores busy"
+            advice = "try again where nothing else runs"
+        return Check(self.name, self.status, text, advice)
 
 
 @dataclass(frozen=True)
@@ -120,13 +120,11 @@ class SelfTest:
         )
 
 
-def neighbours(others: float | None, shared: list[str]) -> Check:
-    """What other programs took: so many cores, None where that is not told, or a GPU of these."""
-    if shared:
-        return Check("neighbours", "warning", f"others use {', '.join(shared)}", "try without them")
-    if others is None:
-        return Check("neighbours", "ok", "what others took of the cores is not told here")
-    return Check("neighbours", "ok", f"others took {others:.1f} cores at most")
+def neighbours(others: float | None) -> Check:
+    """So many cores other programs took; None where that is not told."""
+    untold = "what others took of the cores is not told here"
+    text = untold if others is None else f"others took {others:.1f} cores at most"
+    return Check("neighbours", "ok", text)
 
 
 def nothing_to_gain(found: list[str], kept: list[str]) -> Check:
@@ -134,11 +132,9 @@ def nothing_to_gain(found: list[str], kept: list[str]) -> Check:
 
     `found` are the findings about the input, `kept` the fixes that trials kept.
     """
-    name = "hidden loader: findings"
-    wrong = [*found, *(f"{fix} kept" for fix in kept)]
-    if wrong:
-        return Check(name, "problem", f"expected none about the input, found {', '.join(wrong)}")
-    return Check(name, "ok", "expected none about the input, found none")
+    wrong = ", ".join([*found, *(f"{fix} kept" for fix in kept)])
+    text = f"expected none about the input, found {wrong or 'none'}"
+    return Check("hidden loader: findings", "problem" if wrong else "ok", text)
 
 
 def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> Check:

@@ -1,6 +1,5 @@
 """Ranks begin and end every phase at the same step, however far apart they run."""
 
-import json
 import random
 import threading
 import time
@@ -162,16 +161,6 @@ def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     named = (event["launcher"], event["rank"], event["world_size"], event["local_rank"])
     assert named == place
     assert event["tied"] is False
-
-
-def test_a_process_by_itself_has_no_rank(monkeypatch):
-    for names in ranks.LAUNCHERS:
-        for name in names[1:]:
-            monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["localhost:1"]}}))
-    watcher = Watcher()
-    assert ranks.find(watcher, None, lambda: None) is None
-    assert not watcher.record.of("rank")
 
 
 def test_a_later_loop_of_the_process_does_not_hear_what_was_said_of_an_earlier_one(tmp_path):

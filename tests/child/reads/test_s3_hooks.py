@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from kit.child import Watcher
 from kit.stubs import KEYS, Store, proxy
 from trainperf.child.process.patching import undo
 from trainperf.child.process.recorder import Recorder
 from trainperf.child.reads import s3
-from trainperf.child.start import Frameworks
 
 boto3 = pytest.importorskip("boto3")
 moto_server = pytest.importorskip("moto.server")
@@ -106,16 +104,6 @@ def test_an_error_reaches_the_program_as_it_was(store, process, client):
 def test_a_fault_of_ours_costs_a_figure_and_not_the_program(store, process, client):
     process.counts.bucket = None
     assert client.head_object(Bucket="hooked", Key="train/0")["ContentLength"] == SIZE
-
-
-def test_legs_of_trials_are_left_alone():
-    import botocore.client
-
-    before = botocore.client.BaseClient._make_api_call
-    watcher = Watcher()
-    watcher.settings["leg"] = {}
-    Frameworks(watcher)._hook_s3(botocore.client, 0.0)
-    assert botocore.client.BaseClient._make_api_call is before
 
 
 def test_a_worker_that_records_nothing_else_still_writes_its_sums(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from types import ModuleType
 import pytest
 
 from kit.child import FakeProcess
-from trainperf.child.shield.rows import MODULES
+from trainperf.child.shield import redirected
+from trainperf.child.shield.rows import MODULES, OTHERS
 from trainperf.child.start import add_shield
 
 NAME = "torch.serialization"
@@ -26,3 +27,4 @@ def test_a_hook_that_follows_runs_where_nothing_can_be_redirected(monkeypatch):
         hooks[NAME](ModuleType(NAME), 0.0)
     assert ran == [NAME]
     assert set(hooks) == set(MODULES)
+    assert all(callable(getattr(redirected, name)) for name in OTHERS.values())

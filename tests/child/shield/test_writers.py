@@ -10,9 +10,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from trainperf.child.shield import redirected, writers
+from trainperf.child.shield import writers
 from trainperf.child.shield.redirected import Writing
-from trainperf.child.shield.rows import OTHERS
 from trainperf.child.shield.writers import Scratch, mend_renames
 
 
@@ -49,11 +48,6 @@ def test_a_guarded_folder_guards_nothing_that_is_mounted_inside_it(tmp_path, mon
     assert scratch.place(tmp_path / "user/mounted/file") is not None
 
 
-def test_a_run_s_own_files_stay(scratch, tmp_path):
-    place = scratch.redirect(str(tmp_path / "elsewhere/file"))
-    assert scratch.redirect(place) == place
-
-
 def test_temporary_files_that_the_program_made_stay_and_others_do_not(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp/before").mkdir(parents=True)
@@ -75,10 +69,6 @@ def test_remote_paths_are_redirected_and_said(tmp_path):
 
 
 # --- stand-ins for modules of file functions ---
-
-
-def test_every_module_in_which_more_is_redirected_has_a_function_for_it():
-    assert all(callable(getattr(redirected, name)) for name in OTHERS.values())
 
 
 def test_a_module_that_has_changed_is_left_alone_and_that_is_said(tmp_path):

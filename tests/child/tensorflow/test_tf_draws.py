@@ -27,13 +27,6 @@ def decoded_and_converted(path: Any, label: Any) -> Any:
     return image, label
 
 
-def resized(path: Any, label: Any) -> Any:
-    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
-    image = tf.image.resize(image, (4, 4))
-    image = flipped(image)  # draws
-    return image, label
-
-
 def in_a_branch(path: Any, label: Any) -> Any:
     image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
     if label > 0:  # draws
@@ -62,7 +55,6 @@ def seen(function: Any, files: Any) -> dict[str, int] | None:
     ("function", "size"),
     [
         (decoded_and_converted, 10 * 20 * 3 * 4),
-        (resized, 4 * 4 * 3 * 4),
         (in_a_branch, 10 * 20 * 3),
     ],
 )

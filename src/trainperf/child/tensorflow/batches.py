@@ -145,16 +145,15 @@ ADAPTER_CALLS = ("fit", "error_handler", "train_on_batch", "_enumerate_iterator"
 
 def chain(dataset: Any) -> list[Any]:
     """The stages from the source to `dataset`, inputs before what uses them."""
-    seen: list[Any] = []
+    seen: dict[int, Any] = {}
 
     def visit(node: Any) -> None:
         for parent in node._inputs():
             visit(parent)
-        if not any(node is stage for stage in seen):
-            seen.append(node)
+        seen.setdefault(id(node), node)
 
     visit(dataset)
-    return seen
+    return list(seen.values())
 
 
 def op_types(wrapper: Any) -> set[str]:

@@ -15,7 +15,7 @@ import weakref
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..process.process import Attempt
@@ -129,11 +129,8 @@ def _derived(name: str, inputs: Any, outputs: Any) -> str | None:
     return None
 
 
-class Made(NamedTuple):
-    """Where the user made an operator, None where no line of theirs did, and in which layer."""
-
-    where: tuple[str, int, str] | None
-    layer: str
+Where = tuple[str, int, str]
+"""A file, a line, and the function that it stands in."""
 
 
 class Graphs:
@@ -148,19 +145,22 @@ class Graphs:
         }
         self._origins = origins
         self._derived: dict[int, dict[int, str]] = {}
-        self._calls: dict[str, tuple[str, int, str] | None] = {}
-        self._known: dict[tuple[str, str], Made | None] = {}
+        self._calls: dict[str, Where | None] = {}
+        self._known: dict[tuple[str, str], tuple[Where | None, str]] = {}
 
-    def made(self, function: str, path: str) -> Made | None:
-        """Where the operator at a path of a function was made; None where it is not found."""
+    def made(self, function: str, path: str) -> tuple[Where | None, str]:
+        """Where the user made the operator at a path of a function, and in which layer.
+
+        None where it is not found, or no line of theirs made it.
+        """
         key = function, path
         if key not in self._known:
             root = self._graphs.get(function)
             op = None if root is None else self._find(root, path)
-            self._known[key] = None if op is None else self._of(op, function)
+            self._known[key] = (None, "") if op is None else self._of(op, function)
         return self._known[key]
 
-    def _of(self, op: Any, function: str) -> Made:
+    def _of(self, op: Any, function: str) -> tuple[Where | None, str]:
         op = self._forward(op)
         if function not in self._calls:  # its first operator is made before any of it runs
             self._calls[function] = _users(self._graphs[function].get_operations()[0])
@@ -168,16 +168,16 @@ class Graphs:
         where = _users(op)
         if where == self._calls[function]:
             where = None if built is None else (built["file"], built["line"], built["function"])
-        return Made(where, layer)
+        return where, layer
 
     def _find(self, graph: Any, path: str) -> Any:
         """The operator that runs under a path, else the one that it was made of."""
         plain = _RENAMED.sub("", path)
         spellings = [path, plain]
-        head, _, name = plain.rpartition("/")
+        head, slash, name = plain.rpartition("/")
         while "_" in name:  # "ReplaceMulWithSquare_mul" was "mul"
             name = name.partition("_")[2]
-            spellings.append(f"{head}/{name}" if head else name)
+            spellings.append(f"{head}{slash}{name}")
         nearest = None
         for spelling in spellings:
             op, exact = self._walk(graph, spelling)
@@ -195,19 +195,15 @@ class Graphs:
             rest = "/".join(parts[end:])
             if not rest:
                 return op, True
-            for inner in self._functions(op):
-                for inlined in (_INLINED.sub("", rest, count=1), rest):
-                    found, exact = self._walk(inner, inlined)
-                    if exact:
-                        return found, True
+            for value in op.node_def.attr.values():
+                for function in (value.func, *value.list.func):
+                    inner = self._graphs.get(function.name)
+                    for inlined in (_INLINED.sub("", rest, count=1), rest) if inner else ():
+                        found, exact = self._walk(inner, inlined)
+                        if exact:
+                            return found, True
             return op, False
         return None, False
-
-    def _functions(self, op: Any) -> Iterator[Any]:
-        for value in op.node_def.attr.values():
-            for function in (value.func, *value.list.func):
-                if function.name in self._graphs:
-                    yield self._graphs[function.name]
 
     def _forward(self, op: Any) -> Any:
         """The operator that one is the gradient of; itself where it is none."""
@@ -217,7 +213,7 @@ class Graphs:
             return _named(op.graph, name) or op
         if (found := _OF_A_FUNCTION.match(op.name)) is not None:
             of_graphs = (_named(other, found[1]) for other in self._graphs.values())
-            return next((forward for forward in of_graphs if forward is not None), op)
+            return next(filter(None, of_graphs), op)
         if op.type == "AddN" and op.inputs[0].op.name.startswith(GRADIENT):
             return self._forward(op.inputs[0].op)
         if op.name.startswith(GRADIENT):
@@ -233,22 +229,12 @@ def _named(graph: Any, name: str) -> Any:
         return None
 
 
-def _users(op: Any) -> tuple[str, int, str] | None:
+def _users(op: Any) -> Where | None:
     """The innermost line of the user's on the stack that an operator was made on."""
     for frame in reversed(list(op.traceback)):
         if frames.is_users(frame.filename):
             return os.path.abspath(frame.filename), int(frame.lineno), str(frame.name)
     return None
-
-
-class _Line:
-    """What was traced of operators that one line made."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.operators = 0
-        self.types: Counter[str] = Counter()
-        self.layers: Counter[str] = Counter()
 
 
 def lines_of(trace: Any, mark: str, graphs: Graphs) -> dict[str, Any] | None:
@@ -259,50 +245,54 @@ def lines_of(trace: Any, mark: str, graphs: Graphs) -> dict[str, Any] | None:
     events = sorted(trace.trace_events, key=lambda event: event.timestamp_ps)
     steps = [event for event in events if event.name.startswith(mark)]
     runs = _runs(events, steps)
-    lines: defaultdict[tuple[str, int, str], _Line] = defaultdict(_Line)
-    whole = python = waits = 0.0
+    types: defaultdict[Where, Counter[str]] = defaultdict(Counter)  # ps of a line, by operator
+    layers: defaultdict[Where, Counter[str]] = defaultdict(Counter)
+    operators: Counter[Where] = Counter()
+    whole = python = waits = 0
     for event, name in _operators(events):
         function = next((f for began, ended, f in runs if began <= event.timestamp_ps < ended), "")
+        path, _, kind = name.rpartition(":")
         if not function:
             continue
-        seconds = event.duration_ps / 1e12
         if not name:
-            waits += seconds
-            continue
-        path, _, kind = name.rpartition(":")
-        if kind in PYTHON:
-            python += seconds
+            waits += event.duration_ps
+        elif kind in PYTHON:
+            python += event.duration_ps
         elif not kind.endswith(_HOLDERS):
-            whole += seconds
-            made = graphs.made(function, path)
-            if made is not None and made.where is not None:
-                line = lines[made.where]
-                line.seconds += seconds
-                line.operators += 1
-                line.types[kind] += event.duration_ps
-                line.layers[made.layer] += event.duration_ps
+            whole += event.duration_ps
+            where, layer = graphs.made(function, path)
+            if where is not None:
+                operators[where] += 1
+                types[where][kind] += event.duration_ps
+                layers[where][layer] += event.duration_ps
     count = len(steps)
-    if not count or not lines:
+    if not count or not operators:
         return None
-    dearest = sorted(lines.items(), key=lambda item: -item[1].seconds)[:MOST_LINES]
-    running = sum(ended - began for began, ended, _ in runs) / 1e12
+
+    def seconds(ps: int) -> float:
+        return ps / 1e12 / count
+
+    dearest = sorted(types, key=lambda where: -types[where].total())[:MOST_LINES]
+    running = sum(ended - began for began, ended, _ in runs)
     return {
         "steps": count,
-        "step_s": sum(event.duration_ps for event in steps) / 1e12 / count,
-        "running_s": max(0.0, running - python) / count,
-        "input_s": waits / count,
-        "all_seconds": whole / count,
+        "step_s": seconds(sum(event.duration_ps for event in steps)),
+        "running_s": seconds(max(0, running - python)),
+        "input_s": seconds(waits),
+        "all_seconds": seconds(whole),
         "lines": [
             {
-                "where": dict(zip(("file", "line", "function"), place, strict=True)),
-                "text": _text(place),
-                "seconds": line.seconds / count,
-                "operators": line.operators / count,
-                "name": line.types.most_common(1)[0][0],
-                "layer": line.layers.most_common(1)[0][0],
+                "where": dict(zip(("file", "line", "function"), where, strict=True)),
+                "text": "".join(frames.lines_of(where[0])[where[1] - 1 : where[1]]).strip()[
+                    :LONGEST
+                ],
+                "seconds": seconds(types[where].total()),
+                "operators": operators[where] / count,
+                "name": types[where].most_common(1)[0][0],
+                "layer": layers[where].most_common(1)[0][0],
                 "elements": None,
             }
-            for place, line in dearest
+            for where in dearest
         ],
     }
 
@@ -335,11 +325,6 @@ def _operators(events: list[Any]) -> Iterator[tuple[Any, str]]:
             yield event, ""
         elif at >= inputs.get(thread, 0) and (name := event.args.get("long_name", "")):
             yield event, name
-
-
-def _text(place: tuple[str, int, str]) -> str:
-    lines = frames.lines_of(place[0])
-    return lines[place[1] - 1].strip()[:LONGEST] if place[1] <= len(lines) else ""
 
 
 # TensorFlow's tracer around a few steps of the loop.

@@ -6,6 +6,8 @@ import gc
 import math
 import sys
 from collections import Counter
+from contextlib import suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Attempt, Unseen
@@ -30,8 +32,7 @@ _MOST_ROWS = 8
 
 def record(driver: Driver) -> None:
     trained = getattr(driver, "model", None)
-    models = [trained] if trained is not None else _models_alive()
-    for model in models[:4]:
+    for model in [trained] if trained is not None else _models_alive()[:4]:
         driver.record.write("model", **_model(driver, model))
 
 
@@ -43,14 +44,11 @@ def backend() -> str:
 
 def _models_alive() -> list[Any]:
     """Models in memory with trainable weights, the largest first; inner ones left out."""
-    found = []
-    for value in gc.get_objects():
-        model = any(
-            cls.__name__ == "Model" and cls.__module__.startswith("keras.")
-            for cls in type(value).__mro__
-        )
-        if model and getattr(value, "trainable_variables", None):
-            found.append(value)
+    module: Any = sys.modules.get("keras.src.models.model")
+    if module is None:
+        return []
+    models = [value for value in gc.get_objects() if issubclass(type(value), module.Model)]
+    found = [model for model in models if model.trainable_variables]
     inner = {id(layer) for model in found for layer in _layers(model)}
     outer = [model for model in found if id(model) not in inner]
     outer.sort(
@@ -77,39 +75,37 @@ def _model(driver: Driver, model: Any) -> dict[str, Any]:
     optimizer, used = getattr(model, "optimizer", None), driver.loops.optimizers
     if used and optimizer not in used:  # what `compile` says is not what trains it
         compiled, optimizer = None, next(iter(used)) if len(used) == 1 else None
+    trains = (
+        layer.dtype_policy.name
+        for layer in (*layers, model)
+        if getattr(layer, "dtype_policy", None) and getattr(layer, "trainable_weights", 0)
+    )
     facts = {
-        "name": str(getattr(model, "name", "")),
+        "name": str(model.name),
         "cls": type(model).__name__,
         "parameters": int(model.count_params()) if model.built else None,
-        "run_eagerly": bool(getattr(model, "run_eagerly", False)) if compiled else False,
+        "run_eagerly": bool(compiled and model.run_eagerly),
         "jit_requested": given.get("jit_compile", "auto") if compiled else None,
         "jit": bool(model.jit_compile) if compiled else None,
         "steps_per_execution": steps_per_execution(model) if compiled else 1,
         "optimizer": type(optimizer).__name__ if optimizer is not None else "",
-        "policy": next(
-            (
-                str(layer.dtype_policy.name)
-                for layer in (*layers, model)
-                if getattr(layer, "dtype_policy", None) and getattr(layer, "trainable_weights", 0)
-            ),
-            "",
-        ),
+        "policy": str(next(trains, "")),
         "compute_layers": dict(Counter(type(layer).__name__ for layer in layers)),
         "recurrent": [_recurrent(driver, layer) for layer in layers if _is_recurrent(layer)],
         "compile_where": compiled,
         "frozen": frozen(model) if compiled and backend() == "tensorflow" else None,
     }
     if compiled and not facts["jit"]:
-        facts["jit_blocker"] = _jit_blocker(model, given, facts["run_eagerly"])
+        facts["jit_blocker"] = _jit_blocker(model, given)
     return facts
 
 
-def _jit_blocker(model: Any, given: dict[str, Any], eagerly: bool) -> str:
+def _jit_blocker(model: Any, given: dict[str, Any]) -> str:
     """Which clause of Keras's `_resolve_auto_jit_compile` turned XLA off (Keras 3.15.1)."""
     requested = given.get("jit_compile", "auto")
     if requested is False:
         return "jit_compile=False was given to compile()"
-    if eagerly:
+    if model.run_eagerly:
         return "run_eagerly is on"
     layers = _layers(model)
     blocking = [layer.name for layer in layers if getattr(layer, "supports_jit", True) is False]
@@ -139,25 +135,20 @@ def _is_sequential(layer: Any) -> bool:
 
 
 def _recurrent(driver: Driver, layer: Any) -> dict[str, Any]:
-    cell = getattr(layer, "cell", None)
+    cell, kind = getattr(layer, "cell", None), type(layer).__name__
     config: dict[str, Any] = {"unroll": bool(getattr(layer, "unroll", False))}
     for name in ("activation", "recurrent_activation"):
-        function = getattr(cell, name, None)
-        if function is not None:
+        if (function := getattr(cell, name, None)) is not None:
             config[name] = getattr(function, "__name__", str(function))
     for name in ("use_bias", "recurrent_dropout", "reset_after", "dropout"):
         if hasattr(cell, name):
             config[name] = getattr(cell, name)
     if hasattr(layer, "use_cudnn"):
         config["use_cudnn"] = layer.use_cudnn
-    if type(layer).__name__ == "RNN":
+    if kind == "RNN":
         config["cell"] = type(cell).__name__
-    return {
-        "name": layer.name,
-        "cls": type(layer).__name__,
-        "config": config,
-        "where": driver.loops.sites.get(("__init__", id(layer))),
-    }
+    where = driver.loops.sites.get(("__init__", id(layer)))
+    return {"name": layer.name, "cls": kind, "config": config, "where": where}
 
 
 def record_padding(driver: Driver) -> None:
@@ -185,7 +176,11 @@ def record_padding(driver: Driver) -> None:
                 ahead += first
                 break
     if len(lengths) >= 8:
-        alone = number == 0 and len(tf_batches.leaves(batch[0])) == 1  # type: ignore[index]
+        masked = None
+        if number == 0 and len(tf_batches.leaves(batch[0])) == 1 and trained is not None:  # type: ignore[index]
+            process = driver.process  # a model may be made for batches of one shape only
+            with Attempt(process, "the model on a batch without its padding"), Unseen(process):
+                masked = masks_padding(trained, rows)
         driver.record.write(
             "padding",
             lengths=sorted(lengths),
@@ -193,7 +188,7 @@ def record_padding(driver: Driver) -> None:
             batch=len(lengths) // len(longest),
             longest=sum(longest) / len(longest),
             side="start" if ahead else "end",
-            masked=_masks(driver, trained, rows) if alone else None,
+            masked=masked,
             place=_place(batch) if number == 0 else None,
         )
 
@@ -211,23 +206,8 @@ def _place(batch: Any) -> dict[str, Any] | None:
     return {"kind": "tuple", "at": 0, "along": along}
 
 
-def _masks(driver: Driver, model: Any, rows: Any) -> bool | None:
-    """Whether the model of `fit` gives the same without padding; None where it is not asked."""
-    if model is None:
-        return None
-    process = driver.process  # a model may be made for batches of one shape only
-    with Attempt(process, "the model on a batch without its padding"), Unseen(process):
-        return masks_padding(model, rows)
-    return None
-
-
 def steps_per_execution(model: Any) -> int:
-    value: Any = getattr(model, "steps_per_execution", None)
-    if value is None:
-        value = getattr(model, "_steps_per_execution", 1)
-    if hasattr(value, "numpy"):
-        value = value.numpy()
-    return int(value or 1)
+    return int(getattr(model, "steps_per_execution", None) or 1)
 
 
 def frozen(model: Any) -> dict[str, Any] | None:
@@ -238,38 +218,28 @@ def frozen(model: Any) -> dict[str, Any] | None:
     made into a model of its own here, as the edit would. None as well where Keras cannot divide
     the model: it is subclassed, or its layers do not stand in a row.
     """
-    try:
-        return _divided(model)
-    except (AttributeError, ValueError, TypeError, RuntimeError):
-        return None
-
-
-def _divided(model: Any) -> dict[str, Any] | None:
-    layers = list(model.layers)
-    ahead = 0
-    while ahead < len(layers) and _gives_the_same(layers[ahead]):
-        ahead += 1
-    parameters = sum(_count(layer.weights) for layer in layers[:ahead])
-    if not parameters or ahead == len(layers):
-        return None
-    joint = layers[ahead].input
-    shape = getattr(joint, "shape", None)
-    if shape is None:  # several inputs
-        return None
-    known = [int(size) for size in shape[1:] if size is not None]
-    if len(known) != len(shape) - 1:
-        return None
     import keras
     import tensorflow as tf
 
-    keras.Model(model.inputs, joint)
-    keras.Model(joint, model.outputs)
-    return {
-        "layers": ahead,
-        "parameters": parameters,
-        "trained": _count(model.trainable_weights),
-        "bytes_per_sample": math.prod(known) * int(tf.as_dtype(joint.dtype).size),
-    }
+    with suppress(AttributeError, ValueError, TypeError, RuntimeError):
+        layers = list(model.layers)
+        ahead = list(takewhile(_gives_the_same, layers))
+        parameters = sum(_count(layer.weights) for layer in ahead)
+        if not parameters or len(ahead) == len(layers):
+            return None
+        joint = layers[len(ahead)].input
+        shape = joint.shape[1:]  # a list of several inputs has none
+        if None in shape:
+            return None
+        keras.Model(model.inputs, joint)
+        keras.Model(joint, model.outputs)
+        return {
+            "layers": len(ahead),
+            "parameters": parameters,
+            "trained": _count(model.trainable_weights),
+            "bytes_per_sample": math.prod(shape) * int(tf.as_dtype(joint.dtype).size),
+        }
+    return None
 
 
 def _gives_the_same(layer: Any) -> bool:

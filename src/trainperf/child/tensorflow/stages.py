@@ -35,22 +35,44 @@ _ADAPTERS = {
     "tensors": "tensors",
 }
 
+_OPS = {
+    "parallel_map": "map",
+    "parallel_batch": "batch",
+    "parallel_interleave": "interleave",
+    "tensor_slice": "from_tensor_slices",
+    "tensor": "from_tensors",
+}
+"""The methods that make stages, by the words of their classes, where these are others."""
+
+_ARGUMENTS = {
+    "_num_parallel_calls": "num_parallel_calls",
+    "_buffer_size": "buffer_size",
+    "_batch_size": "batch_size",
+    "_drop_remainder": "drop_remainder",
+    "_cycle_length": "cycle_length",
+    "_count": "count",
+    "_deterministic": "deterministic",
+    "_filename": "cache_file",
+}
+"""What is recorded of a stage, by the attributes that hold it."""
+
 _RANDOM_OPS = "Random"
+_OTHER_NUMBERS = (
+    "FlatMap", "Interleave", "Unbatch", "Filter", "Window", "Rebatch", "Group", "Concatenate",
+    "Sample", "Choose",
+)  # fmt: skip
+"""In the names of stages whose elements are not told by those they give."""
 _ELEMENTS = 4
 """Elements that are made as far as that: images of a folder differ in size."""
 
 
 def record(driver: Driver, deadline: float) -> None:
     """Record every stage of the loop's dataset, timed prefix by prefix."""
-    dataset = driver.dataset()
+    dataset = undistributed(driver.dataset())
     if dataset is None:
         driver.record.write("missing", what="stages", reason="the loop has no tf.data dataset")
         return
-    dataset = undistributed(dataset)
     nodes = _collapse(chain(dataset))
-    if not nodes:
-        driver.record.write("missing", what="stages", reason="the dataset shows no inputs")
-        return
     kind = _ADAPTERS.get(fit_facts(driver).get("input_kind", ""), "")
     described = [_describe(node, kind) for node in nodes]
     for index, fields in enumerate(described):
@@ -58,23 +80,22 @@ def record(driver: Driver, deadline: float) -> None:
     counts = _elements_per_step(nodes, float(getattr(driver, "batches_per_step", 1)))
     pull = graph_pull(driver.process)
     overhead = _pull_overhead(pull)
-    for index, node in enumerate(nodes):
+    for index, (node, stage) in enumerate(zip(nodes, described, strict=True)):
         share = (deadline - time.monotonic()) / (len(nodes) - index)
+        timed: dict[str, Any]
         if share <= 0.02:
-            reason = Budget.of(driver).lacking(STAGE_S * (len(nodes) - index), time.monotonic())
-            driver.record.write("stage_time", index=index, missing=reason)
-            continue
-        try:
-            timed = _time_prefix(node, pull, min(STAGE_S, share), overhead)
-        except Exception as error:
-            reason = in_words(error)
-            driver.record.write("stage_time", index=index, missing=reason)
-            continue
-        function = described[index].get("function")
-        if described[index].get("random") and not described[index].get("python"):
+            lacking = STAGE_S * (len(nodes) - index)
+            timed = {"missing": Budget.of(driver).lacking(lacking, time.monotonic())}
+        else:
+            try:
+                timed = _time_prefix(node, pull, min(STAGE_S, share), overhead)
+                timed["elements_per_step"] = counts[index]
+            except Exception as error:
+                timed = {"missing": in_words(error)}
+        if "first_s" in timed and stage.get("random") and not stage["python"]:
             with Attempt(driver.process, "the work ahead of random numbers"):
-                timed["drawn_from"] = drawn_from(node, function)
-        driver.record.write("stage_time", index=index, elements_per_step=counts[index], **timed)
+                timed["drawn_from"] = drawn_from(node, stage["function"])
+        driver.record.write("stage_time", index=index, **timed)
         driver.record.flush()
 
 
@@ -82,79 +103,50 @@ def _collapse(nodes: list[Any]) -> list[Any]:
     """Keep the last of the nodes that one call of the user's built (`from_generator`)."""
     kept: list[Any] = []
     for node in nodes:
-        key = _key(node)
-        if kept and key is not None and key == _key(kept[-1]):
+        site = getattr(node, "_trainperf_site", None)
+        if kept and site is not None and site == getattr(kept[-1], "_trainperf_site", None):
             kept[-1] = node
         else:
             kept.append(node)
     return [node for node in kept if type(node).__name__ != "_OptionsDataset"] or kept
 
 
-def _key(node: Any) -> Any:
-    site = getattr(node, "_trainperf_site", None)
-    return None if site is None else tuple(sorted(site.items(), key=str))
-
-
 def _describe(node: Any, adapter: str) -> dict[str, Any]:
-    call = getattr(node, "_trainperf_call", "")
-    by_user = call not in ADAPTER_CALLS and getattr(node, "_trainperf_site", None) is not None
+    call, where = getattr(node, "_trainperf_call", ""), getattr(node, "_trainperf_site", None)
+    by_user = call not in ADAPTER_CALLS and where is not None
+    name = type(node).__name__.strip("_")
     if by_user and call == "__init__":
-        op = type(node).__name__.strip("_").removesuffix("V2").removesuffix("V1")
+        op = name.removesuffix("V2").removesuffix("V1")
     elif by_user and not call.startswith("_"):
         op = call
+    elif call in ADAPTER_CALLS and adapter:
+        op = adapter
     else:
-        op = adapter if call in ADAPTER_CALLS and adapter else _op_from_class(node)
+        name = name.removesuffix("Dataset").removesuffix("DatasetV2")
+        words = "".join("_" + c.lower() if c.isupper() else c for c in name).strip("_")
+        op = _OPS.get(words, words)
     count = int(node.cardinality())
     described = {
         "op": op,
-        "where": getattr(node, "_trainperf_site", None),
+        "where": where,
         "by_user": by_user,
         "arguments": _arguments(node),
         "cardinality": None if count == -2 else count,
     }
     function = getattr(node, "_map_func", None) or getattr(node, "_predicate", None)
-    if function is not None:
-        described |= _function(function)
-    elif described["op"] == "from_generator":
-        described["function"] = _users_function(function)
-    return described
-
-
-def _op_from_class(node: Any) -> str:
-    name = type(node).__name__.strip("_").removesuffix("Dataset").removesuffix("DatasetV2")
-    words = "".join("_" + c.lower() if c.isupper() else c for c in name).strip("_")
-    known = {
-        "parallel_map": "map",
-        "parallel_batch": "batch",
-        "parallel_interleave": "interleave",
-        "tensor_slice": "from_tensor_slices",
-        "tensor": "from_tensors",
-        "map_and_batch": "map_and_batch",
-    }
-    return known.get(words, words)
+    return described if function is None else described | _function(function)
 
 
 def _arguments(node: Any) -> dict[str, Any]:
-    fields = {
-        "_num_parallel_calls": "num_parallel_calls",
-        "_buffer_size": "buffer_size",
-        "_batch_size": "batch_size",
-        "_drop_remainder": "drop_remainder",
-        "_cycle_length": "cycle_length",
-        "_count": "count",
-        "_deterministic": "deterministic",
-        "_filename": "cache_file",
-    }
     found: dict[str, Any] = {}
-    for attribute, name in fields.items():
+    for attribute, name in _ARGUMENTS.items():
         value = getattr(node, attribute, None)
         if value is None:
             continue
         value = value.numpy() if hasattr(value, "numpy") else value
         value = value.decode(errors="replace") if isinstance(value, bytes) else value
         found[name] = value.item() if hasattr(value, "item") else value
-    kind = type(node).__name__
-    if kind in ("_MapDataset", "MapDataset", "_InterleaveDataset", "InterleaveDataset"):
+    if type(node).__name__.strip("_") in ("MapDataset", "InterleaveDataset"):
         found["num_parallel_calls"] = None
     return found
 
@@ -225,22 +217,18 @@ def batches_of_pass(dataset: Any) -> float | None:
 def _kept_inputs(node: Any, nodes: list[Any]) -> list[Any]:
     found: list[Any] = []
     for parent in node._inputs():
-        if any(parent is kept for kept in nodes):
-            found.append(parent)
-        else:
-            found += _kept_inputs(parent, nodes)
+        kept = any(parent is stage for stage in nodes)
+        found += [parent] if kept else _kept_inputs(parent, nodes)
     return found
 
 
 def _inputs_for(node: Any, count: float) -> float | None:
     kind = type(node).__name__
-    if "Batch" in kind and "Unbatch" not in kind and "Rebatch" not in kind:
+    if any(word in kind for word in _OTHER_NUMBERS):
+        return None
+    if "Batch" in kind:
         size = _arguments(node).get("batch_size")
         return count * size if size else None
-    if any(word in kind for word in ("FlatMap", "Interleave", "Unbatch", "Filter", "Window")):
-        return None
-    if any(word in kind for word in ("Rebatch", "Group", "Concatenate", "Sample", "Choose")):
-        return None
     return count
 
 
@@ -258,17 +246,14 @@ def _pull_overhead(pull: Any) -> float:
 def _time_prefix(node: Any, pull: Any, seconds: float, overhead: float) -> dict[str, Any]:
     began = time.monotonic()
     iterator = iter(node)
-    try:
-        element = next(iterator)
-    except StopIteration:
+    element = next(iterator, None)
+    if element is None:
         return {"missing": "it delivered nothing"}
-    first = time.monotonic() - began
-    size = size_in_bytes(element)
+    timed = {"first_s": time.monotonic() - began, "element_bytes": size_in_bytes(element)}
     del element
     pulled, chunk = 0, 1
-    warm = pull(iterator, 1)  # the first call traces; its element is not timed
-    if not warm:
-        return {"missing": "it has a single element", "first_s": first, "element_bytes": size}
+    if not pull(iterator, 1):  # the first call traces; its element is not timed
+        return {"missing": "it has a single element", **timed}
     began = time.monotonic()
     while True:
         before = time.monotonic()
@@ -280,13 +265,8 @@ def _time_prefix(node: Any, pull: Any, seconds: float, overhead: float) -> dict[
         if now - before < 0.02:
             chunk = min(chunk * 2, 4096)
     if not pulled:
-        return {"missing": "it has too few elements", "first_s": first, "element_bytes": size}
-    per_element = max(0.0, (time.monotonic() - began) / pulled - overhead)
-    return {
-        "seconds": per_element,
-        "first_s": first,
-        "element_bytes": size,
-    }
+        return {"missing": "it has too few elements", **timed}
+    return {"seconds": max(0.0, (time.monotonic() - began) / pulled - overhead), **timed}
 
 
 def drawn_from(node: Any, function: Mapping[str, Any] | None) -> dict[str, int] | None:
@@ -314,11 +294,14 @@ def drawn_from(node: Any, function: Mapping[str, Any] | None) -> dict[str, int] 
 
 def _draws(node: Any, functions: Mapping[str, Any]) -> bool:
     """Whether a node draws, or one of the functions that it calls: a branch, a loop's body."""
-    values = node.attr.values()
-    called = [value.func.name for value in values if value.HasField("func")]
-    called += [function.name for value in values for function in value.list.func]
+    called = [
+        function.name
+        for value in node.attr.values()
+        for function in (value.func, *value.list.func)
+        if function.name in functions
+    ]
     return _RANDOM_OPS in node.op or any(
-        _draws(inner, functions) for name in called for inner in functions.get(name, ())
+        _draws(inner, functions) for name in called for inner in functions[name]
     )
 
 

@@ -17,14 +17,11 @@ import os
 import signal
 import statistics
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
 from . import words
-
-if TYPE_CHECKING:
-    from ..training import Training
 
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
@@ -45,7 +42,7 @@ class Slices:
 
     def __init__(self, driver: Any, settings: dict[str, Any]) -> None:
         self._driver = driver
-        self._training: Training = driver.training
+        self._training = driver.training
         self._record = driver.record
         self._clock = driver.clock
         self._words = words.Words(driver.process.settings["folder"])

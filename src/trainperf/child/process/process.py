@@ -80,8 +80,10 @@ class Process:
         self._watching = True
         from .stacks import Whereabouts  # not at the start of every interpreter
 
-        watch = partial(self._watch, Whereabouts(self.record))
-        threading.Thread(target=watch, name="trainperf-watch", daemon=True).start()
+        looks = (Whereabouts(self.record),)
+        threading.Thread(
+            target=self._watch, args=looks, name="trainperf-watch", daemon=True
+        ).start()
 
     def quiet(self) -> None:
         """Record nothing more, and take back what was: this process only helps another."""

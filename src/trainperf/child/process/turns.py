@@ -212,11 +212,9 @@ class _Turns:
 
     def _limits(self, test: ast.expr, own: str) -> list[int]:
         """The numbers at which a test of the loop's own counter leaves it."""
-        compared = _compared(test, True)
-        found = [
-            _known(limit, self._names) for at, limit in compared if getattr(at, "id", "") == own
-        ]
-        return [max(1, limit) for limit in found if limit is not None]
+        ends = (limit for at, limit in _compared(test, True) if getattr(at, "id", "") == own)
+        limits = (_known(limit, self._names) for limit in ends)
+        return [max(1, limit) for limit in limits if limit is not None]
 
 
 def _within(node: ast.expr, through: tuple[str, ...]) -> Any:

@@ -88,11 +88,6 @@ def test_what_cannot_be_run_on_fewer_devices_is_not_run(measured, parallel, comm
     assert reason in why
 
 
-def test_without_the_real_step_of_the_whole_there_is_nothing_to_compare(measured):
-    points, why, *_ = measured(TORCHRUN, seen(job(4), real_s=None), [])
-    assert (points, why) == ((), "the real step was not measured")
-
-
 def test_ranks_are_halved_and_the_whole_job_is_the_last_point(measured):
     given = [seen(None, 0.08), seen(job(2), 0.09)]
     points, why, runs, told = measured(TORCHRUN, seen(job(4), 0.1), given)

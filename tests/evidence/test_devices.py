@@ -85,10 +85,6 @@ def test_a_process_that_sees_gpus_and_uses_none_computes_on_the_cpu() -> None:
         _ = found.first
 
 
-def test_a_run_that_ended_before_its_framework_was_asked_does_not_know_its_device() -> None:
-    assert device(observed(LOOP), box()) == Device("", "", 0)
-
-
 # --------------------------------------------------------------------- what is known
 
 
@@ -121,11 +117,6 @@ def test_without_a_uuid_the_variables_tell(
     assert found.gpus[0].index == index
 
 
-def test_what_tensorflow_does_not_tell_nvml_does() -> None:
-    (gpu,) = on(told(0), cards=(card(0),)).gpus
-    assert (gpu.compute_capability, gpu.memory_total) == ("8.6", 24 * GIB)
-
-
 # ----------------------------------------------------------------------------- slices
 
 
@@ -136,11 +127,6 @@ PART = {"name": f"{A10G} MIG 1g.10gb"}
 def test_the_memory_of_an_unknown_slice_is_not_that_of_the_card() -> None:
     (gpu,) = on(told(0, "00000000-aaaa", **PART), cards=(DIVIDED,)).gpus
     assert gpu.memory_total is None
-
-
-def test_a_slice_is_seen_by_its_name_where_nvml_does_not_answer() -> None:
-    (gpu,) = on(told(0, **PART)).gpus
-    assert gpu.mig
 
 
 def test_the_gpus_of_the_other_ranks_are_told_apart_by_their_uuids() -> None:

@@ -1,38 +1,13 @@
 import pytest
 
 from recordings import FIT, block, recording, steps
-from trainperf.evidence.events import NoLoop, choose, site
-from trainperf.model import Site
+from trainperf.evidence.events import NoLoop, choose
 
 
 def test_the_loop_that_was_measured_wins_over_one_with_more_steps():
     short = {**FIT, "kind": "iterator"}
     chosen = choose(recording(FIT, *steps("warmup", [0.1] * 40), short, block("real", 1.0, 4)))
     assert chosen.start["kind"] == "iterator"
-
-
-def test_of_loops_that_were_cut_short_the_longest_wins():
-    chosen = choose(
-        recording(
-            {**FIT, "kind": "call"},
-            *steps("warmup", [0.1] * 3),
-            FIT,
-            *steps("warmup", [0.1] * 9),
-            {**FIT, "kind": "update"},
-        )
-    )
-    assert chosen.start["kind"] == "fit"
-    assert len(list(chosen.of("step"))) == 9
-
-
-def test_the_process_that_trained_is_found_among_its_helpers():
-    hello = {"e": "hello", "t": 0.0}
-    many = {
-        1: (hello,),
-        2: (hello, {"t": 1.0, **FIT}, *steps("real", [0.1])),
-        3: (hello, {"e": "exit", "t": 2.0}),
-    }
-    assert choose(recording(events=many)).process is many[2]
 
 
 def test_facts_of_a_loop_do_not_come_from_another():
@@ -74,12 +49,6 @@ def test_without_a_loop_it_is_said_what_was_seen_instead(events, message, hint, 
     assert message in str(caught.value)
     assert hint in caught.value.hint
     assert any(seen in line for line in caught.value.seen)
-
-
-def test_a_site_without_columns_is_not_exact():
-    found = site({"file": "a.py", "line": 3, "function": "f", "col": None})
-    assert found == Site("a.py", 3, "f")
-    assert not found.exact
 
 
 def said(*events):

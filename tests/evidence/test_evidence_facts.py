@@ -34,12 +34,6 @@ def test_a_loop_of_pytorch_is_one_whatever_else_was_imported():
     assert framework(observed(*BOTH, FIT)) == Framework("tensorflow", "2.21.0")
 
 
-def test_what_pytorch_says_of_itself_is_read():
-    event = {**FRAMEWORK, "name": "torch", "version": "2.13.0+cu126"}
-    made = observed(*BOTH, TORCH, FRAMEWORK, event)
-    assert framework(made) == Framework("torch", "2.13.0+cu126", None, True)
-
-
 @pytest.mark.parametrize(
     ("before", "events"),
     [

@@ -52,11 +52,6 @@ LOOP = [
 """Ten steps, in 30 seconds of 115."""
 
 
-def test_a_script_that_reads_nothing_from_s3_has_no_objects():
-    assert seen(recording(FIT)) == ()
-    assert seen(recording()) == ()
-
-
 def test_requests_are_counted_from_the_loops_start_to_its_last_block():
     early, late = sums(4.0, 100, 2.0), sums(130.0, 900, 20.0)
     (one,) = seen(of([early, *LOOP, sums(119.0, 300, 6.0), late]))

@@ -136,21 +136,6 @@ def test_calls_in_blocks_that_were_held_up_are_their_share_of_these():
     assert turn.spent[0].share == pytest.approx(4.2 / 5)
 
 
-def test_a_call_at_some_steps_is_counted_over_all_of_them():
-    rest = [block("real", 1, 10, number) for number in range(1, 5)]
-    once = {"e": "calls", "b": 0, "n": 10, "calls": [called(1, 1.0)]}
-    turn = found(once, block("real", 2, 10, 0), *rest)
-    assert turn.spent[0].calls == pytest.approx(1 / 50)
-    assert turn.spent[0].share == pytest.approx(1 / 6)
-
-
 def in_place(seconds: float, instead_s: float, **fields: Any) -> Event:
     at = {"e": "in_place", "what": "predict", "where": HERE, "apart": 0.0, "traced": False}
     return {**at, "seconds": seconds, "instead_s": instead_s, **fields}
-
-
-def test_few_pairs_of_a_call_and_those_of_another_line_prove_nothing():
-    other = {**HERE, "line": 99}
-    pairs = [*[in_place(0.05, 0.002)] * 4, *[in_place(0.05, 0.002, where=other)] * 8]
-    turn = found(cycle(10.0, calls=[called(200, 9.0)]), *pairs)
-    assert turn.spent[0].instead is None

@@ -95,20 +95,6 @@ def cost(found: Parallel) -> Measure:
 # ------------------------------------------------------------------------ one process
 
 
-def test_a_process_that_neither_trains_nor_is_a_rank_is_none() -> None:
-    assert summarise(LAUNCHER) is None
-
-
-def test_what_is_not_said_is_not_known() -> None:
-    own = without(process(0), "hello", "facts", "local")
-    known = ("e", "t", "rank", "world_size")
-    found = summarise([{k: e[k] for k in known} if e["e"] == "rank" else e for e in own])
-    assert found is not None
-    assert (found.pid, found.threads, found.cores) == (None, None, None)
-    assert (found.batch_size, found.epoch_steps) == (None, None)
-    assert isinstance(found.local, Missing)
-
-
 GONE = "when its connection to another rank broke"
 
 
@@ -140,15 +126,6 @@ def test_how_a_rank_ended_is_said_in_words(last: list[Event], words: str) -> Non
     found = summarise(until("resident", 0, *last))
     assert found is not None
     assert found.ended == words
-
-
-def test_a_rank_without_a_loop_is_a_rank_all_the_same() -> None:
-    error = {"e": "error", "type": "OSError", "text": "no such file"}
-    known = [event for event in process(1) if event["e"] in ("hello", "rank")]
-    found = summarise([*known, error])
-    assert found is not None
-    assert found.ended == "failed before a training loop began with OSError: no such file"
-    assert isinstance(found.real, Missing)
 
 
 # -------------------------------------------------------------------- which is reported
@@ -232,12 +209,6 @@ def test_an_exchange_within_the_noise_has_an_interval_that_begins_at_0() -> None
     assert cost(found).low == 0
 
 
-def test_runs_of_steps_that_cannot_be_paired_count_with_both_intervals() -> None:
-    found = cost(alike(of(0.097, 0.103), of(0.076, 0.080, 0.084)))
-    assert found.low == pytest.approx(0.015)
-    assert found.high == pytest.approx(0.025)
-
-
 def test_steps_that_are_much_longer_without_the_exchange_tell_nothing() -> None:
     found = alike(STEADY, of(*(1.5 * block for block in STEADY.blocks)))
     assert found.exchange is not None
@@ -250,16 +221,6 @@ def test_without_a_local_phase_nothing_is_known_of_its_cost() -> None:
     assert found.exchange is not None
     assert found.exchange.seconds_ == Missing("FSDP cannot be switched off")
     assert isinstance(found.exchange.waiting_, Missing)
-
-
-def test_one_process_with_several_replicas_waits_for_nobody() -> None:
-    case = evidence_of("mirrored_cpus")
-    found = case.parallel
-    assert found.exchange is not None
-    assert (found.exchange.method, found.exchange.replicas) == ("MirroredStrategy", 2)
-    assert found.exchange.waiting_ == Missing("one process runs all replicas")
-    assert (found.expected, found.replicas, found.processes[0].host) == (1, 2, "zoo")
-    assert whole_job(case.loop, found).batch_size == case.loop.batch_size
 
 
 # ----------------------------------------------------------------------------- skew

@@ -24,23 +24,12 @@ def test_the_call_that_holds_the_loop_is_left_out():
     assert [cost.name for cost in functions(made)] == ["load"]
 
 
-def test_a_method_that_holds_the_loop_is_left_out_as_well():
-    where = {"file": "train.py", "line": 20, "end_line": 22, "function": "fit"}
-    seen = stacks(count("Trainer.fit", 90, 21, into="__next__"), count("load", 9))
-    assert [cost.name for cost in functions(observed({**FIT, "where": where}, seen))] == ["load"]
-
-
 def test_workers_and_the_main_thread_are_told_apart():
     made = observed(FIT, stacks(count("load", 60, thread="worker"), count("load", 20)))
     assert [(cost.thread, cost.share) for cost in functions(made)] == [
         ("worker", 0.6),
         ("main", 0.2),
     ]
-
-
-def test_several_threads_at_once_are_no_more_than_all_of_the_time():
-    (load,) = functions(observed(FIT, stacks(count("load", 300, thread="worker"))))
-    assert load.share == 1.0
 
 
 def test_recordings_of_before_do_not_say_how_often_a_batch_was_fetched():

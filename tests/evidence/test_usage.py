@@ -21,17 +21,6 @@ def phases(*samples: Sample) -> dict[str, PhaseUse]:
     return {use.phase: use for use in usage(run, observed(FIT, REAL, RESIDENT))}
 
 
-def test_each_phase_has_the_periods_of_its_own_samples() -> None:
-    found = phases(
-        Sample(11.0, host(quota_periods=1, quota_throttled=1)),
-        Sample(12.0, host(quota_periods=3, quota_throttled=2)),
-        Sample(13.0, host()),
-        Sample(21.0, host(quota_periods=5, quota_throttled=0)),
-    )
-    assert found["real"].throttled_share == 0.75
-    assert found["resident"].throttled_share == 0.0
-
-
 def gpu(*samples: GpuSample) -> dict[str, Any]:
     made = tuple(Sample(11.0 + number, None, (one,)) for number, one in enumerate(samples))
     return phases(*made)["real"].gpu[0]

@@ -42,6 +42,7 @@ from trainperf.child.process.process import Process
 from trainperf.child.start import HOOKS, Frameworks
 from trainperf.child.timing.drivers.driver import Driver
 from trainperf.child.timing.loop import Plan
+from trainperf.child.timing.loops import Loops
 from trainperf.child.timing.training import Training
 
 Plan._settled = lambda plan: False  # it warms up for ever
@@ -60,6 +61,8 @@ def run(number):
         signal.alarm(60)  # where a fault has it go on for ever
         try:
             if number != "plain":
+                if number == "replace":
+                    Loops.next = lambda *given: 1 / 0  # what `replace` puts in calls it
                 process = Process({**settings, "folder": f"{settings['folder']}/{number}"})
                 os.makedirs(process.settings["folder"], exist_ok=True)
                 frameworks = Frameworks(Training(process))
@@ -83,7 +86,8 @@ def run(number):
     return json.loads(data or b'{"error": "killed"}')
 
 plain, healthy = run("plain"), run(None)
-results = [run(number) for number in range(len(healthy["set"]))]
+healthy["set"].append("replace")
+results = [run(number) for number in (*range(len(healthy["set"]) - 1), "replace")]
 print(json.dumps([plain, healthy, results]))
 """
 
@@ -95,10 +99,9 @@ optimizer = torch.optim.Adam(model.parameters())
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=200)
 scaler = torch.amp.GradScaler("cpu")
 data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
-loader = torch.utils.data.DataLoader(data, batch_size=8)
 answer = []
-for epoch in range(2):
-    for x, y in loader:
+for workers in (0, 1):
+    for x, y in torch.utils.data.DataLoader(data, batch_size=8, num_workers=workers):
         optimizer.zero_grad()
         hidden = torch.utils.checkpoint.checkpoint(model[:2], x, use_reentrant=False)
         loss = torch.nn.functional.mse_loss(model[2](hidden), y) + 0 * model(x).sum()

@@ -7,7 +7,6 @@ import zoo
 from trainperf.fixes.common.words import GIB, MIB
 from trainperf.fixes.host.instances import instance_type
 from trainperf.model import (
-    ContainerUse,
     CudaDevice,
     Device,
     Gpu,
@@ -68,7 +67,7 @@ def cores(count: int, **fields: Any) -> Machine:
     return box(visible_cores=count, affinity_cores=count, cores=float(count), **fields)
 
 
-def instance(name: str = "g5.xlarge", hosts: int = 1, prices: Any = (), **fields: Any) -> Machine:
+def instance(name: str = "g5.xlarge", hosts: int = 1, **fields: Any) -> Machine:
     """An instance of AWS of which a job may use all there is."""
     kind = instance_type(name)
     count, memory = (kind.vcpus, kind.memory) if kind else (4, 16 * GIB)
@@ -81,13 +80,12 @@ def instance(name: str = "g5.xlarge", hosts: int = 1, prices: Any = (), **fields
         "memory_limit": memory,
         "memory_available": memory // 2,
         "gpus": tuple(Gpu(index, "A10G") for index in range(kind.gpus if kind else 1)),
-        "instance": Instance(service, name, kind, "eu-west-1", prices=prices, hosts=hosts),
+        "instance": Instance(service, name, kind, "eu-west-1", hosts=hosts),
     }
     return box(**(own | fields))
 
 
 G5_XLARGE = instance("g5.xlarge")
-PRICED = instance("g5.xlarge", prices=(("g5.2xlarge", 1.2), ("g5.4xlarge", 1.6), ("g5.xlarge", 1)))
 G5_12XLARGE = instance("g5.12xlarge")
 G5_16XLARGE = instance("g5.16xlarge")
 ML_G5_XLARGE = instance("ml.g5.xlarge")
@@ -162,8 +160,3 @@ def busy(real: float, input: float) -> tuple[PhaseUse, ...]:
 FOUR_BUSY = busy(4.0, 4.0)
 ONE_BUSY = busy(1.2, 1.1)
 ALL_BUSY = busy(64.0, 64.0)
-
-NEAR_THE_END = ContainerUse(20.0, memory_limit=16 * 10**9, memory_peak=16_600_000_000)
-SHORT_OF_MEMORY = replace(NEAR_THE_END, memory_pressure=0.3)
-SWAPPING = replace(NEAR_THE_END, swapped_in=2 * 10**9, swapped_out=10**9)
-KILLED = replace(NEAR_THE_END, memory_events=(("oom_kill", 1),))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kit.stubs import build_nvml_stub, run_against_stub
-from trainperf.fixes.gpu.cards import LEAST_SHARES
+from trainperf.fixes.host.cards import LEAST_SHARES
 from trainperf.samplers.nvml import NO_DRIVER, throttle_words
 
 PROBE = """

@@ -32,7 +32,7 @@ LARGER = finding("batch_size", 1.9, "model", Equivalence.SEMANTICS)
 ITEM = finding("torch_item_work", 9.0)
 WORKERS = finding("torch_workers", 2.0, rewritable=True)
 SMALL = finding("storage_small_files", 6.0, "storage")
-FAR = finding("s3_other_region", None, "storage")
+FAR = finding("s3_request_latency", None, "storage")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ FAR = finding("s3_other_region", None, "storage")
         # storage before the making of samples that it explains, and last where it costs no step
         ([ITEM, SMALL], "storage_small_files torch_item_work"),
         ([ITEM, replace(SMALL, bound=1.2)], "torch_item_work storage_small_files"),
-        ([FAR, A], "a s3_other_region"),
+        ([FAR, A], "a s3_request_latency"),
     ],
 )
 def test_findings_stand_in_the_order_in_which_they_are_worth_a_look(
@@ -108,7 +108,7 @@ def test_after_the_trials_what_was_kept_comes_first_by_what_it_gave() -> None:
     findings = (finding("slower", 9.0), LARGER, FAR, finding("late", 3.0), A, B)
     found = after_trials(findings, trials, evidence_of("emulated_hidden"))
     ids = " ".join(finding.id for finding in found)
-    assert ids == "b a s3_other_region late batch_size slower"
+    assert ids == "b a s3_request_latency late batch_size slower"
 
 
 # ----------------------------------------------------------------------------- verdict

@@ -40,12 +40,6 @@ def of_others(
     return tuple(sorted(index for index in found if index is not None))
 
 
-def index_of(uuid: str, gpus: Sequence[Gpu]) -> int | None:
-    """NVML's index of the GPU that CUDA calls by this UUID; None where it is not there."""
-    gpu = _by_uuid(uuid, gpus)
-    return None if gpu is None else gpu.index
-
-
 def _device(
     told: Event, seen: Sequence[Event], gpus: Sequence[Gpu], facts: Mapping[str, Any]
 ) -> CudaDevice:
@@ -69,14 +63,14 @@ def _found(
 ) -> Gpu | None:
     """The GPU of NVML that a device of CUDA is; None where unsure."""
     if told["uuid"]:
-        return _by_uuid(told["uuid"], gpus)
+        return by_uuid(told["uuid"], gpus)
     shown, number = facts.get("cuda_visible_devices"), told["number"]
     words = shown.split(",") if isinstance(shown, str) else [str(one["number"]) for one in seen]
     if len(words) < len(seen):  # it was set when CUDA had begun
         return None
     word = words[number].strip()
     if word.startswith("GPU-"):
-        return _by_uuid(word, gpus)
+        return by_uuid(word, gpus)
     alone = len(gpus) == len(seen) == 1  # in a container NVML shows no others either
     ordered = facts.get("cuda_device_order") == BY_PLACE or len({gpu.name for gpu in gpus}) == 1
     for gpu in gpus:  # both give a GPU the same name; CUDA puts the slice behind it
@@ -86,7 +80,7 @@ def _found(
     return None
 
 
-def _by_uuid(uuid: str, gpus: Sequence[Gpu]) -> Gpu | None:
+def by_uuid(uuid: str, gpus: Sequence[Gpu]) -> Gpu | None:
     """By a UUID, or the beginning of one as the variable may have it; PyTorch's has no "GPU-"."""
     begins = uuid.lower().removeprefix("gpu-")
     named = ((gpu, (gpu.uuid or "").lower().removeprefix("gpu-")) for gpu in gpus)

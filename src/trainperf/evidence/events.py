@@ -191,7 +191,10 @@ def _no_loop(recording: Recording) -> NoLoop:
             "run without them",
             ("no process loaded the observer",),
         )
-    others = list(dict.fromkeys(_unsupported(events)))
+    # Other ways of the script to train: JAX where it imports no framework, Keras's backend.
+    unsupported = [event for event in events if event["e"] == "unsupported"]
+    named = (event for event in unsupported if "import" not in kinds or event["name"] != "JAX")
+    others = list(dict.fromkeys(map(_versioned, named)))
     rows = (
         (
             lost is not None,
@@ -210,14 +213,8 @@ def _no_loop(recording: Recording) -> NoLoop:
         ),
         (
             "torch_replay" in kinds,
-            (
-                "the script replays CUDA graphs, and no update by an optimizer of torch.optim was "
-                "captured in them"
-            ),
-            (
-                "trainperf counts the updates that `torch.cuda.graph` captured; run the script "
-                "without its graphs to have its steps timed"
-            ),
+            "the script replays CUDA graphs, and no update by an optimizer was captured in them",
+            "trainperf counts captured updates; run it without its graphs to have its steps timed",
         ),
         (
             "import" not in kinds,
@@ -250,14 +247,6 @@ def _what_was_seen(events: list[Event]) -> Iterator[str]:
     for event in events:
         if event["e"] == "error":
             yield f"it ended with {event['type']}: {event['text'][:200]}"
-
-
-def _unsupported(events: list[Event]) -> Iterator[str]:
-    """Other ways of the script to train: JAX where it imports no framework, Keras's backend."""
-    known = any(event["e"] == "import" for event in events)
-    for event in events:
-        if event["e"] == "unsupported" and not (known and event["name"] == "JAX"):
-            yield _versioned(event)
 
 
 def _versioned(event: Event) -> str:

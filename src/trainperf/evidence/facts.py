@@ -57,25 +57,21 @@ def loop(observed: Observed) -> Loop:
     batches = facts.get("steps_per_epoch") or facts.get("epoch_steps")
     per_step = int(facts.get("batches_per_step") or 1)
     steps = math.ceil(batches / per_step) if batches else None
-    opened = next(observed.of("opens_each"), None)
+    opened = next(observed.of("opens_each"), {})
+    of_batch = {"batch_size": sequences.get("samples") or facts.get("batch_size")}
+    of_batch |= {name: sequences.get(name) for name in ("tokens", "real_tokens")}
     return read_as(
         Loop,
         facts,
         kind="iterator" if observed.start["kind"] == "argument" else observed.start["kind"],
         where=facts.get("where") or observed.start.get("where"),
-        batch_size=_times(sequences.get("samples") or facts.get("batch_size"), per_step),
-        tokens=_times(sequences.get("tokens"), per_step),
-        real_tokens=_times(sequences.get("real_tokens"), per_step),
+        **{name: known and known * per_step for name, known in of_batch.items()},
         epoch_steps=steps,
         clock=observed.start.get("clock"),
         waits_every=observed.waits_every,
         batches_per_step=per_step,
-        opened_each=None if opened is None else opened["where"],
+        opened_each=opened.get("where"),
     )
-
-
-def _times(one: Any, many: int) -> Any:
-    return None if one is None else one * many
 
 
 def models(observed: Observed) -> tuple[ModelFacts, ...]:
@@ -85,22 +81,25 @@ def models(observed: Observed) -> tuple[ModelFacts, ...]:
 
 def callbacks(observed: Observed) -> tuple[CallbackCost, ...]:
     """The cost of each callback per batch and per epoch, the dearest first."""
-    costs = [_callback(event) for event in observed.of("callback")]
+    costs = []
+    for event in observed.of("callback"):
+        hooks = {name: took / count for name, (count, took, _) in event["hooks"].items() if count}
+        epoch = [hooks[name] for name in ("on_epoch_begin", "on_epoch_end") if name in hooks]
+        cost = read_as(
+            CallbackCost,
+            event,
+            batch_s=hooks.get("on_train_batch_begin", 0.0) + hooks.get("on_train_batch_end", 0.0),
+            epoch_s=sum(epoch) if epoch else None,
+            hooks=hooks,
+            methods=_placed(event.get("methods")),
+            functions=_placed(event.get("functions")),
+        )
+        costs.append(cost)
     return tuple(sorted(costs, key=lambda cost: -cost.batch_s))
 
 
-def _callback(event: dict[str, Any]) -> CallbackCost:
-    hooks = {name: total / count for name, (count, total, _) in event["hooks"].items() if count}
-    epoch = [hooks[name] for name in ("on_epoch_begin", "on_epoch_end") if name in hooks]
-    return read_as(
-        CallbackCost,
-        event,
-        batch_s=hooks.get("on_train_batch_begin", 0.0) + hooks.get("on_train_batch_end", 0.0),
-        epoch_s=sum(epoch) if epoch else None,
-        hooks=hooks,
-        methods={name: where for name, where in (event.get("methods") or {}).items() if where},
-        functions={name: where for name, where in (event.get("functions") or {}).items() if where},
-    )
+def _placed(places: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: where for name, where in (places or {}).items() if where}
 
 
 def step_function(observed: Observed) -> StepFunction | None:
@@ -134,7 +133,14 @@ def retracing(observed: Observed) -> Retracing | None:
     numbers = _changing_numbers(traces)
     usual = _usual(observed)
     changes, cause = _changes(described.get("signatures") or [], numbers)
-    costs = [(event["s"], _cost(observed, event, usual)) for event in traces]
+    costs: list[
+        tuple[float, float]
+    ] = []  # it, and the first run of what it gave against a usual one
+    for trace in traces:
+        runs = (r for r in observed.of("first_run") if r["s"] <= trace["s"] < r["s"] + r["d"])
+        # A trace costs itself, or the first run of what it gave as far as others are shorter.
+        longest = next((run["d"] - usual for run in runs), 0.0)
+        costs.append((trace["s"], max(float(trace["d"]), float(longest))))
     return Retracing(
         function=str(described.get("name") or traces[-1]["name"]),
         count=len(traces),
@@ -152,21 +158,12 @@ def _of_a_step(observed: Observed, costs: list[tuple[float, float]], usual: floa
     """Seconds of a timed step, estimated from blocks as its own time is; None without blocks."""
     timed = [step for step in observed.of("step") if step["p"] == "real"]
     within = [cost for cost in costs if any(step["s"] <= cost[0] < step["t"] for step in timed)]
-    blocks = [
-        max(0.0, min(sum(of_block), block["d"] - block["n"] * usual)) / block["n"]
-        for block in observed.of("block")
-        if block["p"] == "real" and block["n"]
-        for of_block in [[cost for began, cost in within if block["s"] <= began < block["t"]]]
-    ]
+    blocks = []
+    for block in observed.of("block"):
+        if block["p"] == "real" and block["n"]:
+            own = sum(cost for began, cost in within if block["s"] <= began < block["t"])
+            blocks.append(max(0.0, min(own, block["d"] - block["n"] * usual)) / block["n"])
     return estimate(blocks).value if blocks else None
-
-
-def _cost(observed: Observed, trace: dict[str, Any], usual: float) -> float:
-    """Seconds that a trace costs: it, and the first run of what it gave against a usual one."""
-    for run in observed.of("first_run"):
-        if run["s"] <= trace["s"] < run["s"] + run["d"]:
-            return max(float(trace["d"]), float(run["d"]) - usual)
-    return float(trace["d"])
 
 
 def _usual(observed: Observed) -> float:
@@ -184,14 +181,11 @@ def _usual(observed: Observed) -> float:
 def _changing_numbers(traces: list[dict[str, Any]]) -> tuple[ChangingNumber, ...]:
     """The Python numbers that changed, each with the type that holds all its values."""
     seen: dict[tuple[Site, int | str, str], set[str]] = {}
-    for event in traces:
-        call = event.get("call") or {}
-        where = site(call.get("where"))
-        if where is None:
-            continue
-        for number in call["numbers"]:
-            key = (where, number["argument"], number["parameter"])
-            seen.setdefault(key, set()).add(number["type"])
+    for call in (event.get("call") or {} for event in traces):
+        if (where := site(call.get("where"))) is not None:
+            for number in call["numbers"]:
+                key = (where, number["argument"], number["parameter"])
+                seen.setdefault(key, set()).add(number["type"])
     found = []
     for (where, argument, parameter), types in seen.items():
         dtype: Literal["float32", "int32", ""] = "float32" if "float" in types else "int32"

@@ -23,15 +23,23 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
     around: Sequence[Event] = event["loops"]
     own = around[0] if around else None  # which may count its turns, and not iterate the data
     counts = own and (own["turns"] is not None or str(own["text"]).startswith("while"))
+    kinds = [event["e"] for event in observed.loop]
+    made = round(kinds[: kinds.index("length")].count("step") * observed.steps_per_call)
     if loop.kind == "fit":
         counted = [cycle["turns"] for cycle in observed.of("cycle") if cycle.get("turns")]
         found = _fits(loop, around, statistics.fmean(counted) if counted else None)
     elif event["trainer"] is not None:
         found = _trained(loop, event["trainer"])
     elif loop.kind == "iterator" and not counts:
-        found = _epochs(loop, around, _turns_made(observed))
-    else:
-        found = _turns_of(loop, around, _turns_made(observed))
+        found = _epochs(loop, around, made)
+    elif not around:
+        return Missing("no loop of the script was seen around its steps")
+    else:  # it makes its own batches, or asks for each: the innermost loop makes the steps
+        turns = _product(around, made * loop.batches_per_step)
+        if isinstance(turns, Missing):
+            return turns
+        steps = turns // loop.batches_per_step
+        found = Length(steps, units.count(steps, "step"), None, 1, site(own))
     if isinstance(found, Missing):
         return found
     others = sum(1 for _ in observed.of("other"))
@@ -97,18 +105,6 @@ def _epochs(loop: Loop, around: Sequence[Event], made: int) -> Length | Missing:
     return Length(total, text, epochs, 1, where)
 
 
-def _turns_of(loop: Loop, around: Sequence[Event], made: int) -> Length | Missing:
-    """Loops that make their own batches, or ask for each: the innermost makes the steps."""
-    if not around:
-        return Missing("no loop of the script was seen around its steps")
-    many = _product(around, made * loop.batches_per_step)
-    if isinstance(many, Missing):
-        return many
-    many //= loop.batches_per_step
-    text = units.count(many, "step")
-    return Length(many, text, None, 1, site(around[0]))
-
-
 def _product(around: Sequence[Event], made: int | None = None) -> int | Missing:
     """The turns of loops within each other; `made` are those of the innermost until now.
 
@@ -133,12 +129,6 @@ def _product(around: Sequence[Event], made: int | None = None) -> int | Missing:
 def _short(text: str) -> str:
     """The header of a loop without its colon and what follows it."""
     return text.rstrip().rstrip(":")
-
-
-def _turns_made(observed: Observed) -> int:
-    """Steps that the loop had made when its length was read."""
-    kinds = [event["e"] for event in observed.loop]
-    return round(kinds[: kinds.index("length")].count("step") * observed.steps_per_call)
 
 
 def _in_epochs(epochs: int, steps: int) -> str:

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 from trainperf.child.timing.estimating import FEWEST
 from trainperf.evidence.events import Observed, host_times, site
@@ -196,53 +195,49 @@ def _called(events: Iterable[Event], turns: float) -> Iterator[Spent]:
 
 def _in_place(observed: Observed, calls: Iterable[Spent]) -> list[Spent]:
     """The calls, with what was timed of what could stand for them."""
-    pairs: defaultdict[tuple[str, Site | None], list[Event]] = defaultdict(list)
+    timed: defaultdict[tuple[str, Site | None], list[Event]] = defaultdict(list)
     for event in observed.of("in_place"):
         if not event["traced"]:
-            pairs[event["what"], site(event["where"])].append(event)
-    return [replace(call, instead=_instead(pairs[call.name, call.where])) for call in calls]
-
-
-def _instead(pairs: list[Event]) -> InPlace | None:
-    if len(pairs) < FEWEST:
-        return None
-    base, candidate = ([pair[key] for pair in pairs] for key in ("seconds", "instead_s"))
-    found = probe({"name": "", "base": base, "candidate": candidate, "one_off": 0.0, "detail": {}})
-    apart = max(pair["apart"] for pair in pairs)
-    seconds = (found.candidate_s, found.ratio, found.low, found.high)
-    return InPlace(*seconds, len(pairs), apart)
+            timed[event["what"], site(event["where"])].append(event)
+    told = []
+    for call in calls:
+        pairs = timed[call.name, call.where]
+        if len(pairs) >= FEWEST:
+            base, candidate = ([pair[key] for pair in pairs] for key in ("seconds", "instead_s"))
+            sides = {"base": base, "candidate": candidate}
+            found = probe({"name": "", "one_off": 0.0, "detail": {}, **sides})
+            apart = max(pair["apart"] for pair in pairs)
+            seconds = (found.candidate_s, found.ratio, found.low, found.high)
+            call = replace(call, instead=InPlace(*seconds, len(pairs), apart))
+        told.append(call)
+    return told
 
 
 def _functions(events: Iterable[Event], rest: float, calls: Sequence[Spent]) -> list[Spent]:
     """The functions on the stacks in the time that was not spent in calls that were timed.
 
-    The innermost function of the user's counts, by its line; the lines of those calls are
-    left out, where anything else was seen.
+    The innermost function of the user's counts, by its line (at the top of a module by that of
+    the sample); the lines of those calls are left out, where anything else was seen.
     """
     timed = {(call.where.file, call.where.line) for call in calls if call.where is not None}
     seen: Counter[tuple[str, str, int, str]] = Counter()
-    for event in events:
-        for count in event["stacks"]:
-            if count["thread"] == "main" and (count["file"], count["line"]) not in timed:
-                seen[_function(count)] += count["n"]
+    for count in (count for event in events for count in event["stacks"]):
+        if count["thread"] == "main" and (count["file"], count["line"]) not in timed:
+            of_module = count["function"] == "<module>"
+            into = count["into"] if count["into"] in SAVING or of_module else ""
+            line = int(count["line"] if of_module else count["def"])
+            seen[count["file"], count["function"], line, into] += count["n"]
     total = sum(seen.values())
     if not total:
         return [Spent("other", rest, 0.0)]
     parts: list[Spent] = []
     for (file, name, line, into), n in seen.items():
         what: SpentOn = "saving" if into in SAVING else "other"
-        where = Site(file, line, name)
         shown = into if what == "saving" or name == "<module>" else name
         shown = "forward" if shown in CALLS_OF_MODELS else shown
+        where = Site(file, line, name)
         parts.append(Spent(what, rest * n / total, 0.0, shown, where=where))
     return parts
-
-
-def _function(count: dict[str, Any]) -> tuple[str, str, int, str]:
-    """By what samples are gathered: the function, at the top of a module the line."""
-    line = count["line"] if count["function"] == "<module>" else count["def"]
-    into = count["into"] if count["into"] in SAVING or count["function"] == "<module>" else ""
-    return str(count["file"]), str(count["function"]), int(line), str(into)
 
 
 def _spent(parts: Iterable[Spent], seconds: float) -> tuple[Spent, ...]:
@@ -301,53 +296,37 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
     steps = list(observed.of("step"))
     works: list[tuple[SpentOn, list[Event]]] = [("evaluation", [*observed.all("evaluation")])]
     works += [("saving", events) for events in _saved(observed)]
-    found: list[_Regular] = []
+    found: list[tuple[SpentOn, list[Event], int]] = []
     for what, events in works:
         seen = [event for event in events if not _is_between(observed, event)]
         within = [event for event in seen if steps and event["s"] > steps[0]["s"]]
         apart = _apart(observed, within, seen) if steps and seen else 0
         if apart >= 1:
-            found.append(_Regular(what, within or seen, apart))
+            found.append((what, within or seen, apart))
     if not found:
         return None
-    every = found[0].apart
-    inside = [event for one in found for event in one.events if event["s"] > steps[0]["s"]]
-    plain = _plain(observed, inside, real)
-    beside, training = _beside(observed, inside, plain), every * plain
-    parts = [*(one.spent(every) for one in found), Spent("other", beside, 0.0)]
+    inside = [event for _, events, _ in found for event in events if event["s"] > steps[0]["s"]]
+    held = [
+        sum(event["seconds"] for event in inside if step["s"] <= event["s"] < step["t"])
+        for step in steps
+    ]
+    first, _, every = found[0]
+    plain, parts = _plain(observed, steps, held, real), []
+    for what, events, apart in found:
+        used = events[1:] or events  # the first may do what is done once
+        name, where = _named(used[-1])
+        taken = statistics.median(event["seconds"] for event in used) * every / apart
+        parts.append(Spent(what, taken, 0.0, name, where=where))
+    rest = [  # what else is done in a step that evaluates: samples are drawn, files written
+        step["t"] - step["s"] - plain * observed.steps_per_call - took
+        for step, took in zip(steps, held, strict=True)
+        if step["p"] == "evaluated" and took
+    ]
+    parts.append(Spent("other", max(0.0, statistics.median(rest)) if rest else 0.0, 0.0))
+    training = every * plain
     seconds = training + sum(part.seconds for part in parts)
-    turn: Turn = "evaluation" if found[0].what == "evaluation" else "pause"
-    spent = _spent(parts, seconds)
-    return Outside(turn, seconds, every, training, spent)
-
-
-class _Regular(NamedTuple):
-    """Work that comes after every so many steps, and the times it was seen."""
-
-    what: SpentOn
-    events: list[Event]
-    apart: int
-
-    @property
-    def used(self) -> list[Event]:
-        """Those that count: the first may do what is done once."""
-        return self.events[1:] or self.events
-
-    def spent(self, steps: int) -> Spent:
-        """Its part of a turn of so many steps."""
-        name, where = _named(self.used[-1])
-        taken = statistics.median(event["seconds"] for event in self.used) * steps / self.apart
-        return Spent(self.what, taken, 0.0, name, where=where)
-
-
-def _beside(observed: Observed, inside: list[Event], plain: float) -> float:
-    """Seconds of what else is done in a step that evaluates: samples are drawn, files written."""
-    rest = []
-    for step in observed.of("step"):
-        held = [event["seconds"] for event in inside if step["s"] <= event["s"] < step["t"]]
-        if step["p"] == "evaluated" and held:
-            rest.append(step["t"] - step["s"] - plain * observed.steps_per_call - sum(held))
-    return max(0.0, statistics.median(rest)) if rest else 0.0
+    turn: Turn = "evaluation" if first == "evaluation" else "pause"
+    return Outside(turn, seconds, every, training, _spent(parts, seconds))
 
 
 def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
@@ -400,15 +379,12 @@ def _named(event: Event) -> tuple[str, Site | None]:
     return "" if where is None or where.function == "<module>" else where.function, where
 
 
-def _plain(observed: Observed, within: list[Event], real: float) -> float:
+def _plain(observed: Observed, steps: Sequence[Event], held: Sequence[float], real: float) -> float:
     """Seconds of a step without such work; what each step has is in `real`, and comes off it."""
-    steps = [step for step in observed.of("step") if step["p"] == "real"]
-    held = [
-        sum(one["seconds"] for one in within if step["s"] <= one["s"] < step["t"]) for step in steps
-    ]
-    if not any(held):
+    timed = [(step, more) for step, more in zip(steps, held, strict=True) if step["p"] == "real"]
+    if not any(more for _, more in timed):
         return real
-    plain = [step["t"] - step["s"] for step, more in zip(steps, held, strict=True) if not more]
+    plain = [step["t"] - step["s"] for step, more in timed if not more]
     if plain:
         return float(statistics.median(plain) / observed.steps_per_call)
-    return max(0.0, real - float(statistics.mean(held) / observed.steps_per_call))
+    return max(0.0, real - statistics.mean(more for _, more in timed) / observed.steps_per_call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from trainperf.evidence.devices import index_of
+from trainperf.evidence.devices import by_uuid
 from trainperf.evidence.events import Observed
 from trainperf.evidence.exchange import ddp, exchange, strategy
 from trainperf.evidence.ranks import stragglers, summarise
@@ -42,12 +42,13 @@ def parallel(recording: Recording, observed: Observed, machine: Machine) -> Para
 
 def on_gpus(ranks: Sequence[Rank], machine: Machine) -> list[Rank]:
     """The ranks, those of this host with the GPU that each of them has, as NVML counts."""
-    return [
-        replace(rank, gpu=index_of(rank.gpu_uuid, machine.gpus))
-        if rank.gpu_uuid and rank.host == machine.hostname
-        else rank
-        for rank in ranks
-    ]
+    told = []
+    for rank in ranks:
+        if rank.gpu_uuid and rank.host == machine.hostname:
+            gpu = by_uuid(rank.gpu_uuid, machine.gpus)
+            rank = replace(rank, gpu=None if gpu is None else gpu.index)
+        told.append(rank)
+    return told
 
 
 def joined(
@@ -65,7 +66,10 @@ def joined(
     longest = {rank.rank: rank for rank in timed}
     processes = tuple(longest[number] for number in sorted(longest))
     expected = max(int(place.get("world_size") or 1), 1)
-    replicas = _replicas(lead, expected)
+    replicas = int((lead.last("exchange") or {}).get("replicas") or 0)
+    if not replicas:  # a strategy of TensorFlow counts those of all workers, PyTorch its own
+        replicas = int(lead.facts.get("replicas") or 1)
+        replicas *= 1 if replicas >= expected or _untied(lead) else expected
     spread = strategy(lead)
     if expected < 2 and replicas < 2 and (spread is None or spread.replicas < 2):
         return None
@@ -108,19 +112,6 @@ def whole_job(loop: Loop, job: Parallel | None) -> Loop:
     )
 
 
-def _replicas(lead: Observed, expected: int) -> int:
-    """Copies of the model over the whole job.
-
-    A strategy of TensorFlow counts those of all workers, a process of PyTorch its own. Of
-    processes that nothing ties together each counts for itself.
-    """
-    replicas = (lead.last("exchange") or {}).get("replicas")
-    if replicas:
-        return int(replicas)
-    own = int(lead.facts.get("replicas") or 1)
-    return own if own >= expected or _untied(lead) else own * expected
-
-
 def _untied(lead: Observed) -> bool:
     """Whether nothing that trainperf knows ties the processes of a launcher together."""
     return lead.place is not None and lead.place.get("tied") is False
@@ -157,25 +148,21 @@ def with_scaling(parallel: Parallel, points: Sequence[ScalingPoint], reason: str
     """Return the job with what the same script gave on fewer devices.
 
     Points have the same batch per device; efficiencies are filled in where one of them
-    is of one device. `reason` says why there are no points, or not all.
+    is of one device: samples per second and device over its, or steps where there are no rates.
+    `reason` says why there are no points, or not all.
     """
     ordered = sorted(points, key=lambda point: point.devices)
-    single = next((point for point in ordered if point.devices == 1), None)
-    filled = tuple(replace(point, efficiency=_efficiency(point, single)) for point in ordered)
     real = [rank.real.seconds for rank in parallel.processes if isinstance(rank.real, Measure)]
-    notes = parallel.notes
-    if single is not None and real and single.real_s > _SLOWER * max(real):
-        notes = (*notes, _ALONE_SLOWER)
-    return replace(parallel, scaling=filled, scaling_reason=reason, notes=notes)
+    notes, single = parallel.notes, next((p for p in ordered if p.devices == 1), None)
+    if single is not None:
+        alone = single
+        if real and alone.real_s > _SLOWER * max(real):
+            notes = (*notes, _ALONE_SLOWER)
 
+        def efficiency(point: ScalingPoint) -> float:
+            if point.samples_per_s and alone.samples_per_s:
+                return point.samples_per_s / point.devices / alone.samples_per_s
+            return alone.real_s / point.real_s
 
-def _efficiency(point: ScalingPoint, single: ScalingPoint | None) -> float | None:
-    """Samples per second and device over those of one device.
-
-    Without rates, the steps are compared: the batch per device is the same.
-    """
-    if single is None:
-        return None
-    if point.samples_per_s and single.samples_per_s:
-        return point.samples_per_s / point.devices / single.samples_per_s
-    return single.real_s / point.real_s
+        ordered = [replace(point, efficiency=efficiency(point)) for point in ordered]
+    return replace(parallel, scaling=tuple(ordered), scaling_reason=reason, notes=notes)

@@ -42,13 +42,15 @@ def usage(
         samples = groups[phase]
         hosts = [sample.host for sample in samples if sample.host is not None]
         indices = sorted({gpu.index for sample in samples for gpu in sample.gpus})
+        periods = sum(host.quota_periods or 0 for host in hosts)
+        used_up = sum(host.quota_throttled or 0 for host in hosts)
         found.append(
             PhaseUse(
                 phase,
                 len(samples),
                 rss_peak=max((host.rss for host in hosts), default=None),
                 gpu=tuple(_gpu(index, samples, index in shared) for index in indices),
-                throttled_share=_throttled(hosts),
+                throttled_share=used_up / periods if periods else None,
                 waited=waited(hosts),
                 faults_s=faults(observed, phase),
                 **{name: _mean(hosts, name) for name in OF_HOST},
@@ -82,12 +84,6 @@ def waited(hosts: Iterable[HostSample]) -> float | None:
         ready += running + waiting
         waits += waiting * others / max(others + running, 1e-9)
     return waits / ready if ready > 0 else None
-
-
-def _throttled(hosts: list[HostSample]) -> float | None:
-    """The share of the periods of the CPU quota in which it was used up."""
-    periods = sum(host.quota_periods or 0 for host in hosts)
-    return sum(host.quota_throttled or 0 for host in hosts) / periods if periods else None
 
 
 def _gpu(index: int, samples: list[Sample], shared: bool) -> dict[str, Any]:

@@ -9,11 +9,11 @@ NEEDED = {
     "a GPU": "gpu_build gpu_shared gpu_throttled rnn_cudnn torch_checkpointing "
     "torch_cudnn_benchmark torch_hidden_waits torch_launch_blocking torch_matmul_precision "
     "torch_pin_memory torch_transfers",
-    "several GPUs": "devices_take_turns nccl_settings one_gpu_of_many torch_data_parallel",
-    "an instance of AWS": "instance_cores s3_other_region",
+    "several GPUs": "nccl_settings one_gpu_of_many torch_data_parallel",
+    "an instance of AWS": "instance_cores",
     "data in S3": "s3_request_latency",
     "a slow disk": "storage_small_files storage_throughput",
-    "a container with limits": "cpu_quota memory_pressure torch_shm",
+    "a container with limits": "cpu_quota",
     "a script that has it": "parallel_not_worth",
 }
 UNSEEN: Mapping[str, str] = MappingProxyType(

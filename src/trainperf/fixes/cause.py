@@ -9,7 +9,7 @@ from typing import Any, Literal
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import bound_if_saved, saved_by, step_may_matter
-from trainperf.fixes.common.words import SMALLEST_GAIN, worth
+from trainperf.fixes.common.words import SMALLEST_GAIN
 from trainperf.model import (
     Category,
     Equivalence,
@@ -106,15 +106,6 @@ def _step_at_ends(evidence: Evidence) -> bool:
     """Whether a faster step may be felt at either favourable end of the noise."""
     ends = (evidence.times.favourable(), evidence.times.waiting_least())
     return any(step_may_matter(replace(evidence, times=times)) for times in ends)
-
-
-def priced_if_worth(saving: Saving, evidence: Evidence, otherwise: str) -> Saving | Unpriced:
-    """Return a price that stands out of the noise, else why there is none: it is told anyway."""
-    bound = saving.bound(evidence)
-    told = bound is not None and worth(evidence, bound)
-    if not told or (saving.of == "input" and not evidence.input_bound):
-        return Unpriced(otherwise)
-    return saving
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from trainperf.errors import NotMeasured
 
@@ -29,6 +29,17 @@ def taken(value: T | Missing) -> T:
     if isinstance(value, Missing):
         raise NotMeasured(value.reason)
     return value
+
+
+class Taken(Generic[T]):
+    """Reads the field of its own name and an underscore: `NotMeasured` where that is `Missing`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._field = f"{name}_"
+
+    def __get__(self, instance: object, owner: type) -> T:
+        value: T | Missing = getattr(instance, self._field)
+        return taken(value)
 
 
 def known(value: T | Missing) -> T | None:

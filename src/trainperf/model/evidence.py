@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import INTERNAL, Missing, Site, is_taken, taken
+from trainperf.model.basics import INTERNAL, Missing, Site, Taken, is_taken, taken
 from trainperf.model.facts import (
     CallbackCost,
     Device,
@@ -54,10 +54,11 @@ LEAST_SAMPLES = 25
 
 @dataclass(frozen=True)
 class Evidence:
-    """The numbers and facts a fix may read. What was not measured raises.
+    """The numbers and facts a fix may read. What was not measured raises `NotMeasured`.
 
-    `probes` is by name; read it through `probe()`. `facts` holds what fits nowhere
-    else, by name, read through `fact()`.
+    `stages` are those of the input pipeline, first to last, `lines` a step by lines of the user's
+    own files, `outside` is the work of the script between its training steps. `probes` is by name;
+    read it through `probe()`. `facts` holds what fits nowhere else, by name, read through `fact()`.
     """
 
     framework: Framework
@@ -69,9 +70,7 @@ class Evidence:
     callbacks: tuple[CallbackCost, ...] = ()
     functions: tuple[FunctionCost, ...] = ()
     lines_: StepLines | Missing = NOT_SAMPLED
-    seen: StackSamples | None = (
-        None  # the loop's thread, by stack samples; None: it was not sampled
-    )
+    seen: StackSamples | None = None  # where the loop's thread was; None: it was not sampled
     models: tuple[ModelFacts, ...] = ()
     step_function: StepFunction | None = None
     retracing: Retracing | None = None
@@ -94,29 +93,13 @@ class Evidence:
     objects: tuple[Objects, ...] = ()
     unread: tuple[str, ...] = ()  # the parts of the record that could not be read, and why
 
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """The stages of the input pipeline, first to last; raises `NotMeasured`."""
-        return taken(self.stages_)
+    stages = Taken[tuple[Stage, ...]]()
+    lines = Taken[StepLines]()
+    outside = Taken[Outside]()
 
     def probe(self, name: str) -> Probe:
         """Return the probe `name`; raises `NotMeasured` if it was not run."""
         return taken(self.probes.get(name, Missing(f"the {name} probe was not run")))
-
-    @property
-    def lines(self) -> StepLines:
-        """A step by lines of the user's own files; raises `NotMeasured`."""
-        return taken(self.lines_)
-
-    @property
-    def outside(self) -> Outside:
-        """The work of the script between its training steps; raises `NotMeasured`."""
-        return taken(self.outside_)
-
-    @property
-    def length(self) -> Length:
-        """How long the training is configured to be; raises `NotMeasured`."""
-        return taken(self.length_)
 
     def fact(self, name: str) -> Any:
         """Return the fact `name`; raises `NotMeasured` if it is not known."""
@@ -267,8 +250,7 @@ class Evidence:
         input overlaps with the step, it cannot get shorter than the input.
         """
         real = self.times.real
-        floor = max(real - max(0.0, seconds), 1e-9)
-        return real / floor
+        return real / max(real - max(0.0, seconds), 1e-9)
 
     def bound_if_host_saves(self, share: float) -> float:
         """Upper bound of the speed-up if host work of so large a share of the step was gone.
@@ -289,23 +271,22 @@ class Evidence:
 
     def as_if_exact(self) -> Evidence:
         """The same evidence as if its times and probes had no noise: the middle of it."""
-        probes = {
-            name: probe.exact(probe.ratio) if isinstance(probe, Probe) else probe
-            for name, probe in self.probes.items()
-        }
-        return replace(self, times=self.times.as_if_exact(), probes=probes)
+        return replace(self, times=self.times.as_if_exact(), probes=self._exact("ratio"))
 
     def at_best(self) -> tuple[Evidence, Evidence]:
         """The same evidence where the input, and where the step, may gain the most.
 
         Times and probes stand at the favourable end of their noise.
         """
-        probes = {
-            name: probe.exact(probe.high) if isinstance(probe, Probe) else probe
+        made = replace(self, probes=self._exact("high"))
+        ends = self.times.favourable(), self.times.waiting_least()
+        return replace(made, times=ends[0]), replace(made, times=ends[1])
+
+    def _exact(self, at: Literal["ratio", "high"]) -> dict[str, Probe | Missing]:
+        return {
+            name: probe.exact(getattr(probe, at)) if isinstance(probe, Probe) else probe
             for name, probe in self.probes.items()
         }
-        waits, steps = self.times.favourable(), self.times.waiting_least()
-        return replace(self, times=waits, probes=probes), replace(self, times=steps, probes=probes)
 
     @property
     def parallel(self) -> Parallel:

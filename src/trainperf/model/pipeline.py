@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainperf.model.basics import Missing, Site, taken
+from trainperf.model.basics import Missing, Site, Taken
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,5 @@ class Stage:
     parallelised_by_default: bool = False
     by_user: bool = True  # False for what the framework appended (Keras adapters)
 
-    @property
-    def seconds_per_step(self) -> float:
-        """Seconds this stage adds to the input of one step; raises `NotMeasured`."""
-        return taken(self.seconds_per_step_)
-
-    @property
-    def cumulative(self) -> float:
-        """Seconds the pipeline up to here needs for one step; raises `NotMeasured`."""
-        return taken(self.cumulative_)
+    seconds_per_step = Taken[float]()
+    cumulative = Taken[float]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainperf.model.basics import Missing, taken
+from trainperf.model.basics import Missing, Taken, taken
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,7 @@ class Times:
         """Seconds the pipeline needs to deliver one step's data, the model idle."""
         return taken(self.input_).seconds
 
-    @property
-    def host(self) -> float:
-        """Seconds of a resident step spent outside the step function."""
-        return taken(self.host_)
+    host = Taken[float]()
 
     @property
     def noise(self) -> float:

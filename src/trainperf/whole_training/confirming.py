@@ -81,10 +81,10 @@ def confirm(
     """Return what stays kept, and the whole training with it.
 
     Where whole runs of the script take no more than `plain_s` seconds, and what `clock` has left,
-    they are made, and tell; else the ledger does. What fails in them, or is no faster, is not
-    kept. What could not be tried, as it saves outside the steps or as the training ends by itself
-    before these can be compared, is kept by what was timed in place, or tried in them, whatever
-    they take of what is left. `observed_s` are the seconds of an observed run that came to its end.
+    they tell; else the ledger does. What fails in them, or is no faster, is not kept. What could
+    not be tried, as it saves outside the steps or as the training ends by itself too soon, is kept
+    by what was timed in place, or tried in them, whatever they take of what is left. `observed_s`
+    are the seconds of an observed run that came to its end.
     """
     if before is None:
         return tried, None
@@ -152,9 +152,7 @@ def _too_little(after: Training) -> str:
 
 def _without(tried: Tried, outcome: Outcome, reason: str) -> Tried:
     """The trials with nothing kept."""
-    trials = tuple(
-        trial.dropped(outcome, reason) if trial.kept else trial for trial in tried.trials
-    )
+    trials = tuple(one.dropped(outcome, reason) if one.kept else one for one in tried.trials)
     root = "" if tried.patch is None else tried.patch.root
     return replace(tried, trials=trials, stack=None, patch=Patch("", (), root=root), sources={})
 
@@ -166,13 +164,13 @@ def _with(tried: Tried, more: list[Version], runs: PlainRuns, last: int) -> tupl
     after it as well, so that these say nothing.
     """
     for version in more:
-        trial, added = None, version.adds
-        if added is not None:
-            others = added.equivalence not in UNCHANGED
-            trial = judged(added.id, runs, last, added.bound, by_losses=others)
-        if trial is not None:
-            tried = with_trial(tried, trial, version.written)
-        if trial is None or not trial.kept:
+        assert version.adds is not None
+        others = version.adds.equivalence not in UNCHANGED
+        trial = judged(version.adds.id, runs, last, version.adds.bound, by_losses=others)
+        if trial is None:
+            break
+        tried = with_trial(tried, trial, version.written)
+        if not trial.kept:
             break
         last += 1
     return tried, last

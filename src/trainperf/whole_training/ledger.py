@@ -49,16 +49,21 @@ def ledger(evidence: Evidence) -> Training:
     if evidence.startup is None:
         return Training(length, reason="the start of the script was not timed")
     steps = max(0, length.steps - 1)  # the first one is a part of the start
+    step_s, turn = real.seconds, evidence.outside_
+    if isinstance(turn, Outside) and turn.turn in BETWEEN_STEPS:  # what has a line of its own
+        step_s = turn.training_s / turn.steps
     torch, again = evidence.torch_, list[Item]()
     if torch is not None and (seen := torch.compiling.recompiling) is not None:
         again.append(Item("compiling", COMPILED_AGAIN, 1, seen.once_s, where=seen.where))
     items = (
         *_start(evidence.startup),
         *again,
-        Item("steps", STEPS, steps, steps * _step_s(evidence, real), where=evidence.loop.where),
+        Item("steps", STEPS, steps, steps * step_s, where=evidence.loop.where),
         *_beside(evidence, length),
-        *_end(evidence),
     )
+    collection = evidence.facts.get("collection_s")
+    if isinstance(collection, float):
+        items = (*items, Item("end", "end of the process", 1, COLLECTIONS * collection))
     items = tuple(item for item in items if item.part == "steps" or item.now_s >= LEAST_S)
     return Training(length, seconds_now=sum(item.now_s for item in items), items=items)
 
@@ -79,11 +84,16 @@ def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Traini
     epochs = before.configured.epochs if before.configured is not None else None
     between = _seconds(before.items, "between")
     held = min(between, stack.held_s * max(0, (epochs or 1) - 1))  # what the slices held of it
-    items = [_changed(item, stack, held / (between or 1.0)) for item in before.items]
+    shares = {"steps": 1.0, "between": held / (between or 1.0)}
+    gone = 1 - 1 / stack.speedup
+    items = [
+        replace(item, after_s=item.now_s * (1 - shares.get(item.part, 0.0) * gone))
+        for item in before.items
+    ]
     if stack.once_seconds > 0:
         items.append(Item("once", ONCE, 1, 0.0, stack.once_seconds))
     elif stack.once_seconds < 0:  # the last part of the start is shorter
-        last = max(n for n, one in enumerate(items) if one.part == "start")
+        last = max(n for n, item in enumerate(items) if item.part == "start")
         sooner = max(0.0, items[last].now_s + stack.once_seconds)
         items[last] = replace(items[last], after_s=sooner)
     after = sum(item.after_s or 0.0 for item in items)
@@ -144,14 +154,6 @@ def started_in(before: Training, seconds: float | None) -> Training:
     return replace(before, items=items, seconds_now=before.seconds_now - first + seconds)
 
 
-def _step_s(evidence: Evidence, real: Measure) -> float:
-    """Seconds of a step without what stands in a line of its own."""
-    turn = evidence.outside_
-    if isinstance(turn, Outside) and turn.turn in BETWEEN_STEPS:
-        return turn.training_s / turn.steps
-    return real.seconds
-
-
 def _start(startup: StartUp) -> Iterator[Item]:
     """The time up to the first step, taken apart as far as it was seen."""
     setup, evaluated = startup.setup_s, startup.evaluation_s or 0.0
@@ -172,19 +174,17 @@ def _start(startup: StartUp) -> Iterator[Item]:
 
 def _beside(evidence: Evidence, length: Length) -> Iterator[Item]:
     """The time between the steps: evaluations, ends of epochs, work between fits."""
-    turn = evidence.outside_
+    turn, many = evidence.outside_, 0
+    spent = turn.spent if isinstance(turn, Outside) else ()
     if isinstance(turn, Outside) and turn.turn in BETWEEN_STEPS:
-        yield from _in_turns(turn, length.steps // max(1, turn.steps))
+        many = length.steps // max(1, turn.steps)
     elif isinstance(turn, Outside) and turn.turn == "fit":
-        yield from _in_turns(turn, length.fits)
+        many = length.fits
     elif evidence.between_epochs is not None and length.epochs:
-        calls = turn.spent if isinstance(turn, Outside) and turn.turn == "epoch" else ()
+        calls = spent if isinstance(turn, Outside) and turn.turn == "epoch" else ()
         yield from _ends(evidence.between_epochs, length.epochs, calls)
-
-
-def _in_turns(turn: Outside, many: int) -> Iterator[Item]:
-    for one in turn.spent if many else ():
-        yield Item("between", _named(one), many, many * one.seconds, where=one.where)
+    for call in spent if many else ():
+        yield Item("between", _named(call), many, many * call.seconds, where=call.where)
 
 
 def _named(one: Spent) -> str:
@@ -217,18 +217,6 @@ def _ends(pause: BetweenEpochs, epochs: int, spent: Sequence[Spent]) -> Iterator
         yield Item("between", "the first time besides (tracing)", 1, pause.first_s)
     if rest > 0:
         yield Item("between", REST, epochs, epochs * rest)
-
-
-def _end(evidence: Evidence) -> Iterator[Item]:
-    collection = evidence.facts.get("collection_s")
-    if isinstance(collection, float):
-        yield Item("end", "end of the process", 1, COLLECTIONS * collection)
-
-
-def _changed(one: Item, stack: Stack, held: float) -> Item:
-    """An item with the changes; slices held the share `held` of what stands between epochs."""
-    shrinks = {"steps": 1.0, "between": held}.get(one.part, 0.0)
-    return replace(one, after_s=one.now_s * (1 - shrinks + shrinks / stack.speedup))
 
 
 def _seconds(items: Iterable[Item], part: Part) -> float:

@@ -85,8 +85,7 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
     What drifts falls on all alike; it does not where each is run but `once`. The first of the
     versions is the script as it is. Where the ledger says that they do not fit into what `clock`
     has left nothing is started; where the length of the training is not known, each run may take
-    its share of it. What a version compiles is compiled anew in each of its runs, as a user's
-    first run does.
+    its share of it. What a version compiles is compiled anew in each of its runs.
     """
     needed, clock = needed_s(versions, once), script.clock
     if needed is not None and needed > clock.left:
@@ -101,29 +100,39 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
             continue
         left = len(turns) - number
         limit = clock.left / left if needed is None else clock.left
-        if clock.over() or limit < _usual(times, which):
-            over = f"{clock.reason} after {number} of {len(turns)} whole runs"
-            return _so_far(times[: len(there)], tails, over)
-        script.say(f"the whole script, {'changed' if which else 'as it is'}", number / len(turns))
-        ended = script.ended(there[which], f"whole-{number}", limit)
-        if ended.seconds is None:
+        over = f"{clock.reason} after {number} of {len(turns)} whole runs"
+        ended = None
+        if not (clock.over() or limit < _usual(times, which)):
+            what = "changed" if which else "as it is"
+            script.say(f"the whole script, {what}", number / len(turns))
+            ended = script.ended(there[which], f"whole-{number}", limit)
             over = "the whole script did not end in the time that was left"
-            return _so_far(times[: len(there)], tails, over)
-        if ended.status and not which:
-            return PlainRuns(
-                reason=f"the script as it is {how_ended(ended.status, ended.tail)} in a plain run"
-            )
+        if ended is None or ended.seconds is None:
+            if not all(times[: len(there)]):
+                return PlainRuns(reason=over)
+            # one run of each version tells what is clear
+            return _runs(times[: len(there)], tails, over, once=True)
         if ended.status:
             failure = how_ended(ended.status, ended.tail)
+            if not which:
+                return PlainRuns(reason=f"the script as it is {failure} in a plain run")
             del there[which:]
             if which == 1:
                 break
         times[which].append(ended.seconds)
         tails[which].append(ended.tail)
     made = [which for which in range(len(there)) if len(times[which]) > (not once)]
-    runs = tuple((times[which][0], times[which][-1]) for which in made)
-    printed = tuple((tails[which][0], tails[which][-1]) for which in made)
-    return PlainRuns(runs, failure=failure, once=once, printed=printed)
+    kept = [times[which] for which in made]
+    return replace(_runs(kept, [tails[which] for which in made], "", once), failure=failure)
+
+
+def _runs(
+    times: Sequence[Sequence[float]], tails: Sequence[Sequence[str]], reason: str, once: bool
+) -> PlainRuns:
+    last = 0 if once else -1
+    seconds = tuple((each[0], each[last]) for each in times)
+    printed = tuple((each[0], each[last]) for each in tails[: len(times)])
+    return PlainRuns(seconds, reason, once=once, printed=printed)
 
 
 def judged(
@@ -181,16 +190,6 @@ def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     """Seconds that all the runs take, by the ledger; None where it does not know."""
     known = [version.expected_s for version in versions if version.expected_s is not None]
     return (2 - once) * MARGIN * sum(known) if len(known) == len(versions) else None
-
-
-def _so_far(
-    times: Sequence[Sequence[float]], tails: Sequence[Sequence[str]], reason: str
-) -> PlainRuns:
-    """What there is when the time is over: one run of each version tells what is clear."""
-    if not all(times):
-        return PlainRuns(reason=reason)
-    printed = tuple((one[0], one[0]) for one in tails[: len(times)])
-    return PlainRuns(tuple((one[0], one[0]) for one in times), reason, once=True, printed=printed)
 
 
 def _usual(times: Sequence[Sequence[float]], which: int) -> float:

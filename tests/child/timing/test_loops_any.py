@@ -162,6 +162,7 @@ def test_a_step_that_evaluates_now_and_then_is_left_out_of_the_times(
         if watcher.finished:
             break
     blocks = [one for one in watcher.record.of("block") if one["p"] == "real"]
+    assert all(one["own"] >= 0 for one in blocks), "legs of trials tell what hooks take"
     assert blocks
     assert max(one["d"] / one["n"] for one in blocks) == pytest.approx(most_s, abs=0.02)
     assert any(one["p"] == "evaluated" for one in watcher.record.of("step")) is (every > 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -56,11 +55,3 @@ def test_all_is_put_back_even_where_an_item_fails() -> None:
         zipfile.ZipFile("nowhere.zip")
     assert zipfile.ZipFile.__init__ is before
     assert isinstance(zipfile.ZipFile, type)
-
-
-def test_an_opening_may_be_given_its_file_by_any_name(tmp_path: Path) -> None:
-    found = stages.Accesses(FakeProcess())
-    with found.timed():
-        tarfile.open(name=tmp_path / "data.tar", mode="w").close()
-    (one,) = found.of_items(1, 1.0)
-    assert one["name"] == "tarfile.open"

@@ -115,14 +115,6 @@ def test_what_a_loop_takes_out_of_a_batch_is_still_in_the_one_that_is_kept(make)
     assert kept["list"] == [1, 2]
 
 
-def test_writing_into_any_tensor_of_a_batch_shows():
-    batch = {"x": tensor(), "more": Pair(tensor(), [tensor()])}
-    before = part.versions(batch)
-    assert part.versions(batch) == before
-    batch["more"].y[0].add_(1)
-    assert part.versions(batch) != before
-
-
 def test_an_iterator_need_not_keep_its_loader():
     loader = torch.utils.data.DataLoader([1, 2])
     iterator = iter(loader)

@@ -38,18 +38,6 @@ def seconds(ledger):
     return {key.part: pytest.approx(one.seconds) for key, one in ledger.sums.items()}
 
 
-def test_a_call_inside_another_part_is_not_taken_unless_it_is_a_closure_s(ledger):
-    assert ledger.takes("forward")
-    assert ledger.takes("sync")
-    ledger.enter("forward", "", None)
-    assert not ledger.takes("forward")
-    assert not ledger.takes("sync")
-    ledger.enter("optimizer", "step", None)
-    assert ledger.takes("forward")
-    assert ledger.takes("backward")
-    assert ledger.takes("sync")
-
-
 def test_the_optimizer_gets_what_its_closure_leaves(clock, ledger):
     spend(clock, ledger, "optimizer", 1.0, inner=[("forward", 2.0), ("backward", 4.0)])
     ended(clock, ledger, 7.5)

@@ -6,7 +6,6 @@ import io
 import pickle
 import threading
 import weakref
-from multiprocessing import context, get_start_method
 
 import msgspec
 import pytest
@@ -22,7 +21,7 @@ from torch.utils.data import (
 
 from kit.child import Driver, Loops
 from trainperf.child.process.patching import undo
-from trainperf.child.torch.loader import items, loaders, settings
+from trainperf.child.torch.loader import items, loaders
 from trainperf.model import Loader
 
 NUMBERS = TensorDataset(torch.arange(20))
@@ -98,14 +97,6 @@ def test_no_loader_is_kept_alive(loops):
     assert gone() is None
 
 
-def test_wrong_arguments_fail_as_ever_and_count_for_nothing(loops):
-    with pytest.raises(ValueError, match="num_workers"):
-        DataLoader(NUMBERS, num_workers=-1)
-    with pytest.raises(TypeError):
-        DataLoader(NUMBERS, no_such_keyword=1)
-    assert loops.loader_places == {}
-
-
 def test_of_a_loader_that_a_library_wraps_the_users_own_is_the_one_that_trains(loops):
     made = {"DataLoader": DataLoader}
     library = "def prepare(one):\n    return DataLoader(one.dataset)"
@@ -166,13 +157,6 @@ def test_a_handle_is_found_and_named(loops, tmp_path, make, said):
 def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
     loader = DataLoader(Own(**held))
     assert recorded(loops, loader)[0]["shared_state"] == ""
-
-
-def test_asking_for_the_start_method_does_not_decide_it(monkeypatch):
-    monkeypatch.setattr(context._default_context, "_actual_context", None)
-    told = settings.start_method(DataLoader([1]))
-    assert get_start_method(allow_none=True) is None
-    assert told == get_start_method()
 
 
 def test_ranks_that_read_the_same_data_have_the_same_digest_and_others_another():

@@ -48,17 +48,6 @@ def test_what_happens_in_another_thread_or_while_off_is_not_the_loops(loops, wat
     assert loops.passive()
 
 
-# ----------------------------------------------------------------- losses, in legs
-
-
-def step(loops: TorchLoops, optimizer: Any, *losses: float) -> None:
-    for loss in losses:
-        loops.backward_begins(torch.tensor(loss))
-        loops.backward_ended()
-    optimizer.step()
-    loops.stepped(optimizer)
-
-
 @pytest.mark.parametrize("ended", [0, 1])
 def test_a_schedule_that_is_over_keeps_its_last_rate_where_the_loop_goes_on_for_us(
     loops: Any, watcher: Any, monkeypatch: pytest.MonkeyPatch, ended: int

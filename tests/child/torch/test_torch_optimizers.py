@@ -24,31 +24,17 @@ def weights(count=2, **options):
     return [torch.nn.Parameter(torch.ones(3, **options)) for _ in range(count)]
 
 
-class Own(torch.optim.AdamW):
-    pass
-
-
 @pytest.mark.parametrize(
     "optimizer",
     [
         torch.optim.RMSprop(weights()),
         torch.optim.LBFGS(weights()),
-        Own(weights()),
-        torch.optim.Adam(weights(), differentiable=True),
         torch.optim.Adam(weights(device="meta")),
         torch.optim.Adam(weights(dtype=torch.complex64)),
     ],
 )
 def test_fused_kernels_are_not_offered_where_they_are_refused(optimizer):
     assert part.can_fuse(optimizer) is False
-
-
-def test_sparse_gradients_are_refused():
-    table = torch.nn.Embedding(4, 2, sparse=True)
-    optimizer = torch.optim.SGD(table.parameters())
-    assert part.can_fuse(optimizer)
-    table(torch.tensor([1])).sum().backward()
-    assert not part.can_fuse(optimizer)
 
 
 def test_the_place_is_the_users_call_of_the_constructor(loops, users):

@@ -69,14 +69,6 @@ def test_items_of_a_length_of_their_own() -> None:
     assert lengths_in_items(alone, filled(WORDS)) == {"at": None, "how": "len"}
 
 
-def test_marks_that_are_added_to_each_change_nothing() -> None:
-    marked = [[99, *row, 98] for row in WORDS]
-    assert lengths_in_items([(row, 0) for row in WORDS], filled(marked, 16)) == {
-        "at": 0,
-        "how": "len",
-    }
-
-
 def test_items_that_are_padded_already() -> None:
     rows = filled(WORDS, 20, pad=-1)
     items = [(row, 0) for row in rows]

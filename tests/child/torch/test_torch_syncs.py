@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from types import SimpleNamespace
 
@@ -133,14 +132,6 @@ def test_a_mode_that_the_program_has_set_is_left_alone(watch, cuda, own):
         own.step(cuda)
 
 
-def test_without_cuda_nothing_is_set(watch, cuda):
-    cuda.is_initialized = lambda: False
-    filters = list(warnings.filters)
-    watch()
-    assert cuda.get_sync_debug_mode() == 0
-    assert list(warnings.filters) == filters
-
-
 def test_a_forked_worker_asks_cuda_nothing_and_warns_as_before(watch, cuda, own):
     filters = list(warnings.filters)
     syncs = watch()
@@ -165,16 +156,3 @@ def test_every_operation_that_waits_is_counted_at_the_users_line(watch, cuda, ow
     syncs.step_ended(kept=True)
     assert lines(syncs) == {5: 2, 7: 4}
     assert {place.f_code.co_filename for place in syncs.waits} == {own.__file__}
-
-
-def test_what_trainperf_does_itself_and_other_threads_do_counts_for_nothing(watch, cuda, own):
-    syncs = watch(process := FakeProcess())
-    process.off = True
-    own.step(cuda)
-    process.off = False
-    thread = threading.Thread(target=own.step, args=(cuda,))
-    thread.start()
-    thread.join()
-    syncs.step_ended(kept=True)
-    assert lines(syncs) == {}
-    assert watch.said == []

@@ -44,12 +44,6 @@ def test_the_wrapper_is_pickled_as_the_function_it_stands_for(process):
     assert pickle.loads(pickle.dumps(worker._worker_loop)) is worker._worker_loop
 
 
-def test_an_observer_that_fails_stops_no_worker(process):
-    process.quiet = lambda: 1 / 0
-    loader = DataLoader(TensorDataset(torch.arange(4)), 2, num_workers=1)
-    assert len(list(loader)) == 2
-
-
 def many_threads(worker):
     torch.set_num_threads(4)
 

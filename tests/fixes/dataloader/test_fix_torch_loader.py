@@ -10,13 +10,11 @@ from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
 from trainperf.fixes.dataloader._loader import bound_without, cores_per_rank, fits_shm, made_s
 from trainperf.fixes.dataloader.workers import (
-    MOST_WAITING,
     bound_with_workers,
     choices,
     keeps_order,
     maker_share,
     most_workers,
-    predicted,
     workers_needed,
 )
 from trainperf.model import Evidence
@@ -24,7 +22,7 @@ from trainperf.model import Evidence
 COMPUTES = evidence_of("torch_slow_transform")
 """Without workers, on two cores: a step of 6 ms waits for items that take 19 ms of computing."""
 LOADER = COMPUTES.torch.loader
-REAL, RESIDENT = COMPUTES.times.real, COMPUTES.times.resident
+REAL = COMPUTES.times.real
 
 
 def computes(fields: str) -> Evidence:
@@ -38,10 +36,6 @@ def waits(fields: str) -> Evidence:
 
 def test_one_worker_hides_the_input_behind_the_step() -> None:
     assert bound_with_workers(COMPUTES, 1) == pytest.approx(REAL / made_s(COMPUTES))
-
-
-def test_no_number_of_workers_makes_the_loop_faster_than_its_resident_step() -> None:
-    assert bound_with_workers(COMPUTES, 1000) <= REAL / RESIDENT
 
 
 def test_without_stages_a_loader_without_workers_takes_what_draining_it_took() -> None:
@@ -88,11 +82,6 @@ def test_workers_that_wait_leave_half_of_the_cores_idle() -> None:
     assert most_workers(computes("use[input].cpu_cores = 0.2")) == 5  # 5 × 0.2 are half of 2 cores
 
 
-def test_workers_that_wait_are_not_without_number() -> None:
-    slow = waits("stages[dataset item].seconds_per_step = 20.0; use[input].cpu_cores = 0.001")
-    assert most_workers(slow) == MOST_WAITING
-
-
 def test_what_each_maker_uses_is_shared_among_workers_and_ranks() -> None:
     assert maker_share(waits("use[input].cpu_cores = 0.8")) == pytest.approx(0.4)
     ranks = waits("use[input].cpu_cores = 0.8; facts.local_world_size = 2")
@@ -106,11 +95,6 @@ def test_no_number_is_offered_whose_batches_do_not_fit_into_shared_memory() -> N
 
     assert max(choices(case, 1, 16)) == 2
     assert not fits_shm(case, 4, 2)
-
-
-def test_the_fewest_workers_that_keep_up_are_predicted_best() -> None:
-    assert predicted(COMPUTES, [1, 2, 4, 8]) == 4
-    assert predicted(COMPUTES, [1, 2]) == 2
 
 
 def test_the_cores_are_shared_among_the_ranks_of_the_machine() -> None:

@@ -38,11 +38,10 @@ for epoch in range(3):
 """
 
 
-def edited(before: str, inside: str, workers: int = 0) -> tuple[str, str]:
+def edited(before: str, inside: str) -> tuple[str, str]:
     text = SCRIPT.replace("{before}", before).replace("{inside}", inside)
     script, sites = script_of(text)
-    loop = {"file": "train.py", "line": 1}
-    repair("torch_loader_rebuilt", script, sites, {"loop": loop, "workers": workers})
+    repair("torch_loader_rebuilt", script, sites, {"workers": 0})
     new = changed(script)
     return text.replace("▸", "").replace("◂", ""), new
 

@@ -100,16 +100,6 @@ def test_two_datasets_of_a_class_keep_their_own_items() -> None:
     assert (first[1].tolist(), second[1].tolist()) == ([2, 2, 2], [5, 5, 5])
 
 
-def test_indices_of_numpy_are_numbers_and_slices_are_made_anew() -> None:
-    import numpy as np
-
-    dataset, made = rows(
-        edited("        made.append(index)\n        return self.rows[index]\n", MEMORY)
-    )
-    assert [dataset[np.int64(1)], dataset[1], dataset[1:3], dataset[1:3]] == [1, 1, [1, 2], [1, 2]]
-    assert made == [1, slice(1, 3), slice(1, 3)]
-
-
 FEATURES = """\
 import numpy as np
 from banks import bank
@@ -196,14 +186,6 @@ def test_a_librarys_dataset_is_put_into_one_that_keeps_its_items(store: str) -> 
     assert names["digits"].made == [0, 1, 2, 3, 4]
 
 
-def test_names_that_the_file_uses_are_left_to_it() -> None:
-    text = LIBRARY.format(digits="digits") + "class MadeOnce:\n    made_once = 1\n"
-    after = edited("", {**MEMORY, "wrapped": True}, text)
-
-    assert "DataLoader(MadeOnce_2(digits)" in after
-    assert "    @made_once_2\n    def __getitem__" in after
-
-
 def kept(case: str) -> dict[str, Any]:
     cause = TorchItemWork().look(evidence_of(case))
     return {} if cause is None else cause.data
@@ -214,10 +196,6 @@ def test_items_are_kept_in_memory_where_they_fit_and_the_process_makes_them_itse
     assert (found["store"], found["whole"], found["wrapped"]) == ("memory", True, False)
     assert kept("torch_slow_transform | machine.memory_available = 1e8")["store"] == "files"
     assert kept("seed_torch_waiting_items")["store"] == "files"
-
-
-def test_a_librarys_items_are_kept_where_the_loader_is_built() -> None:
-    assert kept("torch_slow_transform | torch.loaders[0].item = null")["wrapped"]
 
 
 def test_what_random_items_begin_with_may_be_larger_than_they_are() -> None:

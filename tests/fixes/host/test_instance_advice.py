@@ -34,8 +34,3 @@ def test_the_smallest_that_has_the_cores_for_the_work_of_a_step_is_advised() -> 
     assert "take g5.4xlarge" in finding.advice
     assert finding.bound == pytest.approx(2.8)  # 140 ms over 50 ms: no step gets shorter
     assert not shown_findings(busy(resident=0.139), among=[by_id()["instance_cores"]])
-
-
-def test_known_prices_are_set_beside_the_throughput() -> None:
-    finding = found("instance_cores", busy(boxes.PRICED))
-    assert "at most 2.8× the throughput for 1.60× the price (on demand)" in finding.text

@@ -6,8 +6,8 @@ from importlib.resources import files
 import pytest
 
 from trainperf.fixes.common.words import GIB, MB, MIB
-from trainperf.fixes.host.instances import instance_type, same_gpus
-from trainperf.model import Instance, InstanceType
+from trainperf.fixes.host.instances import instance_type
+from trainperf.model import InstanceType
 
 TABLE = json.loads(files("trainperf").joinpath("data/aws_gpu_instances.json").read_text())
 
@@ -16,11 +16,6 @@ def known(name: str) -> InstanceType:
     found = instance_type(name)
     assert found is not None
     return found
-
-
-def siblings(name: str) -> list[str]:
-    service = "sagemaker" if name.startswith("ml.") else "ec2"
-    return [one.name for one in same_gpus(Instance(service, name, known(name)))]
 
 
 @pytest.mark.parametrize("name", TABLE["ec2"])
@@ -53,24 +48,3 @@ def test_the_units_are_bytes() -> None:
 def test_a_part_of_a_gpu_is_no_gpu() -> None:
     kind = known("g6f.large")
     assert (kind.gpus, kind.gpu) == (0, "a part of an L4")
-
-
-def test_siblings_have_as_many_of_the_same_gpu() -> None:
-    assert siblings("g5.xlarge") == [
-        "g5.2xlarge",
-        "g5.4xlarge",
-        "g5.8xlarge",
-        "g5.16xlarge",
-    ]
-    assert siblings("g5.48xlarge") == []
-    assert "gr6.4xlarge" in siblings("g6.xlarge")
-    assert not any("g6f" in name for name in siblings("g6.xlarge"))
-    assert siblings("p3.16xlarge") == []  # that of p3dn has twice the memory
-    assert siblings("g6f.large") == []
-
-
-def test_siblings_in_sagemaker_are_those_it_trains_on() -> None:
-    found = siblings("ml.g6.xlarge")
-    assert all(name in TABLE["ml_training"] for name in found)
-    assert "ml.g6.4xlarge" in found
-    assert "ml.gr6.4xlarge" not in found

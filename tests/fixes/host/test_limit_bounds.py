@@ -35,13 +35,6 @@ def test_a_quota_promises_what_its_stops_took(case: str, bound: float, words: st
     assert words in finding.text
 
 
-def test_waiting_for_memory_promises_its_share_of_the_step() -> None:
-    use = '{"seconds": 20.0, "memory_pressure": 0.2, "pressure_of": "machine"}'
-    finding = found("memory_pressure", f"emulated_hidden | container = {use}")
-    assert finding.bound == pytest.approx(1.25)
-    assert "a task of the machine" in finding.text
-
-
 @pytest.mark.parametrize(
     ("case", "given"),
     [

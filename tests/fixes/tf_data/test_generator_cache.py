@@ -141,20 +141,6 @@ def test_a_generator_of_another_file_is_read_there():
         TfCache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
 
 
-def test_what_it_calls_of_another_file_is_read_there():
-    files = {
-        "train.py": "from items import load_item\n\n\ndef samples():\n    for n in range(3):\n"
-        "        yield load_item(n)\n\n\n" + CALL.format("samples"),
-        "items.py": "import random\n\n\ndef load_item(n):\n    return n + random.random()\n",
-    }
-    with pytest.raises(CannotRewrite, match="load_item"):
-        TfCache().rewrite(project_of(files), finding(site_in({"train.py": files["train.py"]})))
-    files["items.py"] = "def load_item(n):\n    return 2 * n\n"
-    script = project_of(files)
-    TfCache().rewrite(script, finding(site_in({"train.py": files["train.py"]})))
-    assert ".cache()" in (result(script) or "")
-
-
 def test_behind_a_generator_it_is_tried_and_says_what_only_the_source_tells():
     fed = evidence_of("generator")
     assert shown_findings(fed, among=[TfCache()]) == ()

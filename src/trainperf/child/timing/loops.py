@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..process.process import Attempt
+from ..process.process import Attempt, raised_in
 from .calls import Calls, InPlace
 from .loop import WARM_UP
 
@@ -181,12 +181,21 @@ class Loops:
         """Keras applies an optimizer."""
 
     def watching(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Make the wrapper of an iterator's `__next__`."""
+        """Make the wrapper of an iterator's `__next__`; after a fault of ours it only calls it."""
+        failed = False
 
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            if self.passive():
+            nonlocal failed
+            if failed or self.passive():
                 return original(iterator)
-            return self.next(iterator, original)
+            try:
+                return self.next(iterator, original)
+            except Exception as error:
+                if isinstance(error, StopIteration) or raised_in(error, original):
+                    raise
+                failed = True
+                self.process.failed("a batch of the loop", error)
+                return original(iterator)
 
         return __next__
 

@@ -72,7 +72,6 @@ def apart(tensor: Any) -> Any:
 
 
 def _filled(made: Any, again: Callable[[Any], Any]) -> Any:
-    """A container that was copied, with copies of what it holds."""
     if isinstance(made, (dict, UserDict)):  # others may stand for files
         for key in list(made):
             made[key] = again(made[key])

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..process import frames
@@ -56,10 +57,9 @@ def loop_facts(driver: Any) -> dict[str, Any]:
         facts["batch_parts"] = [str(leaf.dtype).removeprefix("torch.") for leaf in leaves]
         facts["batch_dtypes"] = sorted(set(facts["batch_parts"]))
     if loader is not None:
-        try:
+        facts["epoch_steps"] = driver.epoch_batches
+        with suppress(TypeError, NotImplementedError):  # an iterable dataset without a length
             facts["epoch_steps"] = len(loader) or driver.epoch_batches
-        except (TypeError, NotImplementedError):  # an iterable dataset without a length
-            facts["epoch_steps"] = driver.epoch_batches
     return facts
 
 
@@ -168,6 +168,12 @@ def flags(driver: Any) -> dict[str, Any]:
     """
     torch: Any = sys.modules["torch"]
     loops = driver.loops
+
+    def recent(flag: str) -> bool:
+        """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
+        _, at = loops.flag_sites.get(flag, (None, 0))
+        return bool(at > 0 and loops.updates - at <= _RECENT)
+
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     reads: dict[str, Callable[[], Any]] = {
         "matmul_precision": torch.get_float32_matmul_precision,
@@ -175,8 +181,8 @@ def flags(driver: Any) -> dict[str, Any]:
         "deterministic": lambda: (
             torch.are_deterministic_algorithms_enabled() or bool(torch.backends.cudnn.deterministic)
         ),
-        "anomaly": lambda: torch.is_anomaly_enabled() or _recent(loops, "anomaly"),
-        "profiler": lambda: torch.autograd._profiler_enabled() or _recent(loops, "profiler"),
+        "anomaly": lambda: torch.is_anomaly_enabled() or recent("anomaly"),
+        "profiler": lambda: torch.autograd._profiler_enabled() or recent("profiler"),
         "launch_blocking": lambda: os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
         "threads": torch.get_num_threads,
         "omp_num_threads": lambda: int(threads) if threads.isdigit() else None,
@@ -192,21 +198,13 @@ def flags(driver: Any) -> dict[str, Any]:
         del reads["float64_batch"]
     found: dict[str, Any] = {}
     for name, read in reads.items():
-        try:
+        with suppress(Exception):  # absent: what reads it abstains
             found[name] = read()
-        except Exception:  # absent: what reads it abstains
-            continue
     for name in ("anomaly", "deterministic", "profiler", "threads"):
         where, _ = loops.flag_sites.get(name, (None, 0))
         if found.get(name) and where is not None:
             found[f"{name}_where"] = where
     return found
-
-
-def _recent(loops: Any, flag: str) -> bool:
-    """Whether a mode is turned on anew in each step: `with detect_anomaly(): backward()`."""
-    _, at = loops.flag_sites.get(flag, (None, None))
-    return at is not None and at > 0 and loops.updates - at <= _RECENT
 
 
 def _denormal(driver: Any, torch: Any) -> dict[str, float]:
@@ -260,13 +258,12 @@ def gpus_seen(driver: Any) -> list[dict[str, Any]]:
     if not cuda.is_initialized():
         return []
     opened, peak = sys.modules["torch"]._C._cuda_hasPrimaryContext, "allocated_bytes.all.peak"
-    indices = range(cuda.device_count())
-    # Those whose allocator gave out memory had tensors on them, if only for a while.
-    held = [
-        at for at in indices if opened(at) and cuda.memory_stats(at).get(peak, 0) >= _LEAST_HELD
-    ]
-    on = {*models.devices(driver), *held}
-    return [_described(cuda, index, index in on) for index in indices]
+    on = set(models.devices(driver))
+    for index in range(cuda.device_count()):
+        # One whose allocator gave out memory had tensors on it, if only for a while.
+        if opened(index) and cuda.memory_stats(index).get(peak, 0) >= _LEAST_HELD:
+            on.add(index)
+    return [_described(cuda, index, index in on) for index in range(cuda.device_count())]
 
 
 def gpu_failure() -> str | None:
@@ -275,8 +272,8 @@ def gpu_failure() -> str | None:
     It then trains on the CPU, as most scripts do where `is_available()` is false. PyTorch warns
     from `torch.cuda`, and Python keeps there what it has shown.
     """
-    told = vars(sys.modules["torch"].cuda).get("__warningregistry__") or {}
-    for key in told:
+    shown = vars(sys.modules["torch"].cuda).get("__warningregistry__") or {}
+    for key in shown:
         text = str(key[0]) if isinstance(key, tuple) else ""
         if text.startswith(_FAILED):
             return " ".join(text.removeprefix(_FAILED).partition("(Triggered")[0].split())
@@ -285,15 +282,14 @@ def gpu_failure() -> str | None:
 
 def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
     """A device as CUDA describes it. Under MIG it is the slice, its memory included."""
-    told = cuda.get_device_properties(index)
-    uuid = getattr(told, "uuid", None)
+    device = cuda.get_device_properties(index)
     # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.
-    hip = getattr(sys.modules["torch"].version, "hip", None)
+    hip = sys.modules["torch"].version.hip
     return {
         "number": index,
-        "name": str(told.name),
-        "uuid": None if uuid is None else str(uuid),
-        "memory": int(told.total_memory),
-        "capability": None if hip else f"{told.major}.{told.minor}",
+        "name": str(device.name),
+        "uuid": str(device.uuid),
+        "memory": int(device.total_memory),
+        "capability": None if hip else f"{device.major}.{device.minor}",
         "used": is_used,
     }

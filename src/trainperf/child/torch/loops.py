@@ -81,8 +81,7 @@ class TorchLoops(Loops):
     @property
     def optimizers(self) -> list[Any]:
         """The optimizers that updated weights and are still there."""
-        found = (reference() for reference in self._optimizers.values())
-        return [one for one in found if one is not None]
+        return [one for made in self._optimizers.values() if (one := made()) is not None]
 
     def passive(self) -> bool:
         """Whether what happens now is none of the loop's own, or is not done but captured."""
@@ -91,8 +90,6 @@ class TorchLoops(Loops):
     def elsewhere(self) -> bool:
         """Whether what happens now is trainperf's own, or another thread's."""
         return self.process.off or threading.get_ident() != self.main
-
-    # ------------------------------------------------------------ from the hooks
 
     def stepped(self, optimizer: Any) -> None:
         """An optimizer updated the weights, or did so but for a gradient that is not finite."""
@@ -118,26 +115,23 @@ class TorchLoops(Loops):
         self._updated(optimizers, key)
 
     def _updated(self, optimizers: list[Any], key: Any) -> None:
+        """Optimizers updated the weights; of one that is gone another may have the number."""
         if capturing():
             if self.captured is not None:
                 self.captured.update(optimizers, key)
             return
         self.device.see_streams()
-        new = [one for one in optimizers if self._is_new(one)]
-        if new and self.losses is not None:
-            groups = [group for one in new for group in one.param_groups]
-            self.losses.weights([one for group in groups for one in group["params"]])
+        weights: list[Any] = []
         for optimizer in optimizers:
+            known = self._optimizers.get(id(optimizer))
+            if known is None or known() is not optimizer:
+                self._optimizers[id(optimizer)] = weakref.ref(optimizer)
+                weights += (one for group in optimizer.param_groups for one in group["params"])
             self.ddps.stepped(optimizer)
             self.sums.stepped(optimizer)
+        if weights and self.losses is not None:
+            self.losses.weights(weights)
         self.weights_updated(("optimizer", key))
-
-    def _is_new(self, optimizer: Any) -> bool:
-        known = self._optimizers.get(id(optimizer))
-        if known is not None and known() is optimizer:  # else the number of one that is gone
-            return False
-        self._optimizers[id(optimizer)] = weakref.ref(optimizer)
-        return True
 
     def weights_updated(self, key: Any) -> None:
         """An update of weights; `key` names what made it."""
@@ -179,8 +173,6 @@ class TorchLoops(Loops):
         """Whether TorchDynamo compiled anything since the last time this was asked."""
         before, self._graphs = self._graphs, graphs()
         return before != self._graphs
-
-    # ------------------------------------------------------- asked for by the drivers
 
     def world(self) -> dict[str, Any] | None:
         return exchanges.world()

@@ -19,12 +19,12 @@ def record(driver: Any) -> None:
         stats = cuda.memory_stats(index)
         free, total = cuda.mem_get_info(index)
         reserved = int(stats.get("reserved_bytes.all.current", 0))
-        # As NVML writes it: "GPU-", or "MIG-" for a slice of one; "" where PyTorch does not say.
-        uuid = str(getattr(cuda.get_device_properties(index), "uuid", "") or "")
+        # As NVML writes it: "GPU-", or "MIG-" for a slice of one.
+        uuid = str(cuda.get_device_properties(index).uuid)
         driver.record.write(
             "gpu_memory",
             index=index,
-            uuid=uuid if not uuid or uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
+            uuid=uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}",
             total=int(total),
             free=int(free),
             reserved=reserved,
@@ -41,7 +41,7 @@ def retries() -> int:
 
     An allocation that fails for good is no retry: the program learns of it.
     """
-    return sum(int(_cuda().memory_stats(each).get("num_alloc_retries", 0)) for each in _used())
+    return sum(_cuda().memory_stats(each).get("num_alloc_retries", 0) for each in _used())
 
 
 def spare(device: Any) -> int | None:
@@ -62,10 +62,14 @@ def spare(device: Any) -> int | None:
 
 def processes() -> int:
     """How many processes train together, as `torch.distributed` has it."""
-    distributed: Any = sys.modules["torch"].distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return 1
-    return int(distributed.get_world_size())
+    dist = distributed()
+    return 1 if dist is None else int(dist.get_world_size())
+
+
+def distributed() -> Any:
+    """`torch.distributed` where a process group was initialised, else None."""
+    module: Any = sys.modules["torch"].distributed
+    return module if module.is_available() and module.is_initialized() else None
 
 
 def _used() -> list[int]:

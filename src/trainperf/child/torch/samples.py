@@ -114,7 +114,6 @@ def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
 
 
 def _tables(ids: Any, modules: list[Any]) -> list[Any]:
-    """The embeddings in which a tensor could be looked up; none if it holds no sequences."""
     import torch
 
     whole = ids.dtype in (torch.int64, torch.int32)

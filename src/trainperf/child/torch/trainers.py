@@ -149,7 +149,6 @@ def record(driver: Any) -> None:
 def _of_callers(
     made: dict[int, tuple[Made, Any]], frame: FrameType | None
 ) -> tuple[Made, Any] | None:
-    """The settings of the trainer among the callers."""
     while frame is not None:
         owner = frames.first_argument(frame)
         if frame.f_code.co_name == "_inner_training_loop":

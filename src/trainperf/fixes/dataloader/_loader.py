@@ -156,17 +156,7 @@ def keeps_up(evidence: Evidence) -> bool:
         return False
 
 
-def shm_bytes(evidence: Evidence, workers: int, prefetch: int) -> int:
-    """Return the bytes that finished batches take in `/dev/shm`; raises `NotMeasured`."""
-    if not evidence.loop.batch_bytes:
-        raise NotMeasured("the size of a batch is not known")
-    return workers * prefetch * evidence.loop.batch_bytes
-
-
 def fits_shm(evidence: Evidence, workers: int, prefetch: int) -> bool:
     """Say whether `/dev/shm` holds the batches in flight; True where that is not known."""
-    free = evidence.machine.shm_free
-    try:
-        return free is None or shm_bytes(evidence, workers, prefetch) <= free
-    except NotMeasured:
-        return True
+    free, size = evidence.machine.shm_free, evidence.loop.batch_bytes
+    return free is None or not size or workers * prefetch * size <= free

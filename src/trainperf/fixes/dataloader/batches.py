@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import upper
-from trainperf.fixes.common.words import GIB, MIB, at, if_measured, ms, percent
+from trainperf.fixes.common.words import at, if_measured, ms, percent
 from trainperf.fixes.dataloader._loader import (
     COLLATE,
     DATA_LOADER,
@@ -24,23 +22,18 @@ from trainperf.fixes.dataloader._loader import (
     named,
     places,
     seen_in_run,
-    shm_bytes,
     stage_seconds,
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.model import Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.module import Module, inside
-from trainperf.source.statements import Function
+from trainperf.source.statements import Function, called
 
 LONGER = (4, 8)
 """Values of `prefetch_factor` worth a trial: beyond 8 batches for each worker, memory grows and
 nothing else."""
-
-A_GPU = re.compile(r"cuda|gpu|device|rank", re.IGNORECASE)
-"""Names of devices other than the CPU. A copy to the CPU must never go on while the
-program reads its result."""
 
 
 class TorchPrefetchFactor(Fix):
@@ -68,10 +61,7 @@ class TorchPrefetchFactor(Fix):
         if loader.workers == 0 or not offered:
             return None
         waits = if_measured(
-            lambda: (
-                f": a batch every {ms(times.input)} when run alone, while a step takes "
-                f"{ms(times.resident)}, and waits {ms(times.real - times.resident)} for its batch"
-            )
+            lambda: f"; each step waits {ms(times.real - times.resident)} for its batch"
         )
         return Cause(
             title=f"Each worker has no more than {now} batches ready",
@@ -93,50 +83,6 @@ class TorchPrefetchFactor(Fix):
                 **seen_in_run(evidence),
             },
         )
-
-
-class TorchShm(Fix):
-    """Give the container more shared memory.
-
-    Why slow: Workers hand their batches over through files in `/dev/shm`, of which a container
-    often has 64 MB. What does not fit ends a worker ("bus error"), or allows few workers and short
-    queues.
-    Changes: The container is started with `--shm-size` or `--ipc=host`. The script stays as it is.
-    When not: When the container cannot be started otherwise: then fewer workers, a smaller
-    `prefetch_factor`, or a `collate_fn` that leaves NumPy arrays as they are (these go through a
-    pipe). `set_sharing_strategy("file_system")` needs `/dev/shm` as well.
-    """
-
-    category = "environment"
-    equivalence = Equivalence.ENVIRONMENT
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a `/dev/shm` smaller than the batches that are, or would be, on their way."""
-        loader, free = evidence.torch.loader, evidence.machine.shm_free
-        if free is None or not (loader.workers or evidence.input_bound):
-            return None
-        workers, prefetch = max(1, loader.workers), loader.prefetch_factor or PREFETCH
-        needed = shm_bytes(evidence, workers, prefetch)
-        if needed <= free:
-            return None
-        size = max(1, -(-4 * needed // GIB))
-        return Cause(
-            title="/dev/shm cannot hold the workers' batches",
-            text=f"Batches of {evidence.loop.batch_bytes or 0:,} bytes go from workers through "
-            f"/dev/shm: {workers} × {prefetch} of them (workers × prefetch_factor) take "
-            f"{needed / MIB:.0f} MiB, {free / MIB:.0f} MiB are free.",
-            saves=Unpriced("none: it decides how many workers are possible at all"),
-            where=places(loader),
-            advice=f"Start the container with `--shm-size={size}g`, or with `--ipc=host`.",
-            snippet=SHM_SIZE.format(size=size),
-        )
-
-
-SHM_SIZE = """\
-# plain Docker: a larger /dev/shm, or that of the host
-docker run --shm-size={size}g ...
-docker run --ipc=host ...
-# Kubernetes: a volume of emptyDir with medium Memory, mounted at /dev/shm"""
 
 
 class TorchPinMemory(Fix):
@@ -184,21 +130,11 @@ class TorchPinMemory(Fix):
         loader, *copies = finding.where
         SetArgument("pin_memory", "True", DATA_LOADER).set(script, loader, finding)
         for site in copies:
-            with contextlib.suppress(CannotRewrite):  # pinned memory alone is a gain, too
-                if _goes_to_a_gpu(script, site):
-                    script.set_keyword(site, "non_blocking", "True")
-
-
-def _goes_to_a_gpu(script: Script, site: Site) -> bool:
-    """Say whether the call is `x.cuda()`, or `x.to(…)` with one argument that is a GPU."""
-    call = script.call(site)
-    targets = [*call.args, *(keyword.value for keyword in call.keywords)]
-    plain = all(keyword.arg == "device" for keyword in call.keywords) and len(call.args) <= 1
-    if not plain or not isinstance(call.func, ast.Attribute):
-        return False
-    text = ast.unparse(targets[0]) if targets else ""
-    to_gpu = bool(A_GPU.search(text)) and "cpu" not in text.lower()
-    return call.func.attr == "cuda" or (call.func.attr == "to" and to_gpu)
+            call = script.call(site)
+            to_gpu = called(call) in ("to", "cuda") and "cpu" not in ast.unparse(call).lower()
+            # To the CPU the copy would be read before it has ended, which no loss need show.
+            if to_gpu and isinstance(call.func, ast.Attribute):
+                script.set_keyword(site, "non_blocking", "True")
 
 
 # --------------------------------------------------------------------------------- collating

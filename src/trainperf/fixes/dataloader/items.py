@@ -24,6 +24,7 @@ from trainperf.fixes.dataloader._loader import (
     DATA_LOADER,
     ITEM,
     bound_without,
+    costs_said,
     exact,
     named,
     ranks,
@@ -86,7 +87,7 @@ class TorchItemWork(Fix):
         place = _edited_place(evidence) if kept else loader.item
         return Cause(
             title="Each sample takes long to make",
-            text=_text(evidence, timed) + _kept_said(evidence, kept),
+            text=_text(evidence) + _kept_said(evidence, kept),
             saves=Saving(
                 "items and collating cost nothing",
                 ratio=None if items is None else lambda: bound_without(evidence, items + collate),
@@ -117,7 +118,8 @@ class TorchItemWork(Fix):
         if not data["whole"] and not fixed:
             raise CannotRewrite("nothing costly comes ahead of what may be random in __getitem__")
         others = [script.source(name).module for name in data["files"] if name != site.file]
-        _refuse(changing([module, *others], owner, fixed or [function]))
+        if changed := changing([module, *others], owner, fixed or [function]):
+            raise CannotRewrite(f"{changed} changes after the dataset was built")  # in no trial
         if data["store"] == "files":
             built = method_of(owner, "__init__")
             if built is None:
@@ -133,17 +135,14 @@ class TorchItemWork(Fix):
         _add_helper(script, site.file, once, data, copied=data["copied"] or not data["whole"])
 
 
-def _text(evidence: Evidence, timed: dict[str, float]) -> str:
+def _text(evidence: Evidence) -> str:
     """What items take."""
-    loader, batch = evidence.torch.loader, evidence.loop.batch_size
-    text = f"{named(loader)} makes each of its items again in every epoch"
-    if ITEM in timed:
-        place = f" ({at(loader.item)})" if loader.item is not None else ""
-        text = f"{named(loader)}: {'one process' if loader.workers else 'each step'} takes "
-        text += f"{ms(timed[ITEM])} for its items{place}"
-        text += f" and {ms(timed[COLLATE])} to collate them" if COLLATE in timed else ""
-        text += f", {ms(timed[ITEM] / batch)} a sample" if batch else ""
-    return f"{text}."
+    loader, items = evidence.torch.loader, stage_seconds(evidence).get(ITEM)
+    if items is None:
+        return f"{named(loader)} makes each of its items again in every epoch."
+    who, batch = "one process" if loader.workers else "each step", evidence.loop.batch_size
+    each = f", {ms(items / batch)} a sample" if batch else ""
+    return f"{named(loader)}: {who} takes {costs_said(evidence)}{each}."
 
 
 IN_FILES = '''\
@@ -255,17 +254,12 @@ def _kept_said(evidence: Evidence, data: dict[str, Any]) -> str:
     return f" {same}; kept from the first epoch on, they take {most}{size(held)} of the {room}."
 
 
-def _refuse(changed: str) -> None:
-    """Raise `CannotRewrite` where items may change in a later epoch than a trial runs."""
-    if changed:
-        raise CannotRewrite(f"{changed} changes after the dataset was built, so items may as well")
-
-
 def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
     """Put the dataset of the loader built at `site` into one that keeps its items."""
     DATA_LOADER.check(script, site)
     refuse_if_named(script, site.file, ".dataset.")
-    _refuse(changing_attribute([script.source(site.file).module], None, HELD))
+    if changed := changing_attribute([script.source(site.file).module], None, HELD):
+        raise CannotRewrite(f"{changed} changes after the dataset was built")
     place = script.argument(site, 0, "dataset")
     if place is None:
         raise CannotRewrite("the call does not write out its dataset")
@@ -275,25 +269,20 @@ def _wrap_dataset(script: Script, site: Site, data: dict[str, Any]) -> None:
 
 
 def _folder(script: Script, file: str) -> list[str]:
-    return FOLDER.format(**_modules(script, file, "tempfile", "atexit", "shutil")).splitlines()
-
-
-def _modules(script: Script, file: str, *names: str) -> dict[str, str]:
-    return {name: script.module_name(file, name) for name in names}
+    names = ("tempfile", "atexit", "shutil")
+    return FOLDER.format(**{name: script.module_name(file, name) for name in names}).splitlines()
 
 
 def _add_helper(
     script: Script, file: str, once: str, data: dict[str, Any], *, copied: bool, wrapper: str = ""
 ) -> None:
     """Write the decorator `once`, and the class `wrapper` of a dataset whose items it keeps."""
-    if data["store"] == "files":
-        names = _modules(script, file, "functools", "numbers", "os", "pickle")
-        text = IN_FILES.format(name=once, **names)
-    else:
-        names = _modules(script, file, "functools", "numbers", *(["copy"] if copied else []))
-        text = in_memory(once, **names)
+    in_files = data["store"] == "files"
+    used = ["os", "pickle"] if in_files else ["copy"] * copied
+    names = {name: script.module_name(file, name) for name in ("functools", "numbers", *used)}
+    text = IN_FILES.format(name=once, **names) if in_files else in_memory(once, **names)
     if wrapper:
-        lines = _folder(script, file) if data["store"] == "files" else []
+        lines = _folder(script, file) if in_files else []
         folder = "".join(f"        {line}\n" for line in lines)
         torch = script.module_name(file, "torch")
         text += WRAPPER.format(torch=torch, folder=folder, name=once, cls=wrapper)

@@ -19,12 +19,11 @@ from trainperf.fixes.dataloader._loader import (
     ranks,
     stage_seconds,
 )
-from trainperf.fixes.dataloader.starts import calls_in_loops
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Loader, Measure, Padding, Site
 from trainperf.rewrite import Script
 from trainperf.source.module import Module
-from trainperf.source.scopes import FUNCTIONS
+from trainperf.source.statements import called
 
 ENOUGH = 32
 """Sequences below which their lengths say little of the others'."""
@@ -296,8 +295,9 @@ class TorchLengthBatches(Fix):
         sampler = script.free_name(site.file, "ByLength")
         module, call = script.source(site.file).module, script.call(site)
         function = module.function(call)
-        again = isinstance(function, FUNCTIONS) and any(calls_in_loops(module, function))
-        if again or module.loops(call):  # no trial shows what that costs, once for each epoch
+        calls = [node for node in module.nodes if isinstance(node, ast.Call)]
+        built = [call, *(other for other in calls if called(other) == getattr(function, "name", 0))]
+        if any(map(module.loops, built)):  # no trial shows what that costs, once for each epoch
             raise CannotRewrite("the loader is built again and again, and all lengths read anew")
         texts = (
             ast.unparse(node).lower() for node in module.nodes if isinstance(node, ast.Attribute)

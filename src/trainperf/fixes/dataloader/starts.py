@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator
-from dataclasses import asdict, replace
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
@@ -15,12 +13,11 @@ from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Loader, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.edits import lines_within_strings
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changed_names, effects, filled, repeats
 from trainperf.source.iterations import stored
 from trainperf.source.module import Module, inside
-from trainperf.source.scopes import FUNCTIONS, Function, Loop
+from trainperf.source.scopes import Loop
 from trainperf.source.statements import called, names_in
 
 LONG_EPOCH_S = 60.0
@@ -130,7 +127,7 @@ class TorchLoaderRebuilt(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a place where a loader is built for each epoch, and what its starts take."""
-        loader, loop, pause = evidence.torch.loader, evidence.loop.where, evidence.between_epochs
+        loader, pause = evidence.torch.loader, evidence.between_epochs
         started = loader.workers or (pause and pause.restart_s)
         if not _built_each_epoch(loader, pause) or not started:
             return None
@@ -147,71 +144,37 @@ class TorchLoaderRebuilt(Fix):
             where=places(loader),
             advice="Build the loader before the loop, with `persistent_workers=True` if it has "
             "workers.",
-            data={"workers": loader.workers, "loop": None if loop is None else asdict(loop)},
+            data={"workers": loader.workers},
             slices=epoch,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Move what builds the loader ahead of the loop that builds it again and again.
+        """Move the statement that builds the loader ahead of the loop that does so each time.
 
-        That is the statement around it, or the one that calls the function it stands in, in the
-        file of the loop where training takes its batches. Workers are then kept from one epoch to
-        the next. Raises `CannotRewrite` where the loader may differ from turn to turn.
+        Workers are then kept from one epoch to the next. Raises `CannotRewrite` where the loader
+        may differ from turn to turn.
         """
-        site, loop = finding.where[0], finding.data["loop"]
+        site = finding.where[0]
         DATA_LOADER.check(script, site)
         module, call = script.source(site.file).module, script.call(site)
-        if module.loops(call):
-            _move(script, site, call, finding)
+        statement = next(node for node in module.around(call) if isinstance(node, ast.stmt))
+        loop = next(iter(module.loops(statement)), None)
+        if loop is None or statement not in loop.body:
+            raise CannotRewrite("it is not built in each turn of a loop of its function")
+        _check_same(module, loop, call, statement)
+        text = _text(script, site, statement if isinstance(statement, ast.Assign) else call)
+        if finding.data["workers"]:
+            text = _with_workers_kept(text, finding)
+        place = Site(site.file, loop.lineno, site.function)
+        if isinstance(statement, ast.Assign):
+            script.insert_before(place, text)
+            script.remove_statement(Site(site.file, statement.lineno, site.function))
             return
-        function = module.function(call)
-        if not isinstance(function, FUNCTIONS) or not repeats(module, function):
-            raise CannotRewrite("no loop of the file builds the same one each time")
-        for file in dict.fromkeys([site.file, *([loop["file"]] if loop is not None else [])]):
-            calls = list(calls_in_loops(script.source(file).module, function))
-            if len(calls) == 1:
-                _move(script, replace(site, file=file), calls[0], None)
-                _keep_workers(script, site, finding)
-                return
-        raise CannotRewrite(f"no loop that calls {function.name}() once was found")
-
-
-def _keep_workers(script: Script, site: Site, finding: Finding) -> None:
-    if finding.data["workers"] and "persistent_workers" not in script.call_keywords(site):
-        KEEP_WORKERS.set(script, site, finding)
-
-
-def calls_in_loops(module: Module, function: Function) -> Iterator[ast.Call]:
-    """Yield the calls of a function, by its name, within a loop."""
-    for node in module.nodes:
-        if isinstance(node, ast.Call) and called(node) == function.name and module.loops(node):
-            yield node
-
-
-def _move(script: Script, near: Site, call: ast.Call, keeping: Finding | None) -> None:
-    """Put the statement with `call` ahead of the loop around it.
-
-    Where the call is the loader's own, at `near`, `keeping` is given: its workers are kept.
-    """
-    module = script.source(near.file).module
-    statement = next(node for node in module.around(call) if isinstance(node, ast.stmt))
-    loop = module.loops(statement)[0]
-    if statement not in loop.body:
-        raise CannotRewrite("it is built under a condition, or within another statement")
-    _check_same(module, loop, call, statement)
-    text = _text(script, near, statement if isinstance(statement, ast.Assign) else call)
-    if keeping is not None and keeping.data["workers"]:
-        text = _with_workers_kept(text, keeping)
-    place = Site(near.file, loop.lineno, near.function)
-    if isinstance(statement, ast.Assign):
-        script.insert_before(place, text)
-        script.remove_statement(Site(near.file, statement.lineno, near.function))
-        return
-    if not isinstance(statement, ast.For) or call not in ast.walk(statement.iter):
-        raise CannotRewrite("what it is assigned to cannot be seen")
-    free = script.free_name(near.file, "loader", "train_loader", "training_loader")
-    script.insert_before(place, f"{free} = {text}")
-    script.replace_call(script.site_of(near, call), free)
+        if not isinstance(statement, ast.For) or call not in ast.walk(statement.iter):
+            raise CannotRewrite("what it is assigned to cannot be seen")
+        free = script.free_name(site.file, "loader", "train_loader", "training_loader")
+        script.insert_before(place, f"{free} = {text}")
+        script.replace_call(site, free)
 
 
 def _check_same(module: Module, loop: Loop, call: ast.Call, statement: ast.stmt) -> None:
@@ -267,8 +230,6 @@ def _text(script: Script, near: Site, node: ast.stmt | ast.expr) -> str:
     """The source of a node without its indentation."""
     source = script.source(near.file)
     text = source.text_of(node).replace("\r\n", "\n")
-    if lines_within_strings(text):
-        return ast.unparse(node)
     line = source.lines[node.lineno - 1]
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.dedent(indent + text)
@@ -278,11 +239,11 @@ def _with_workers_kept(text: str, finding: Finding) -> str:
     """The statement or call with `persistent_workers=True`, edited as a file of its own."""
     alone = Script("/statement", lambda path: f"{text}\n".encode())
     source = alone.source("loader.py")
-    for node in ast.walk(source.tree):
-        name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        if isinstance(node, ast.Call) and name.rpartition(".")[2] == "DataLoader":
-            _keep_workers(alone, source.site(node, Site("loader.py", 1)), finding)
-            break
+    calls = (node for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+    call = next(call for call in calls if called(call) == "DataLoader")
+    site = source.site(call, Site("loader.py", 1))
+    if "persistent_workers" not in alone.call_keywords(site):
+        KEEP_WORKERS.set(alone, site, finding)
     return next(iter(alone.sources().values()), text).rstrip("\n")
 
 

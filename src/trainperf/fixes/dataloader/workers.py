@@ -152,18 +152,6 @@ def likeliest_first(workers: int, offered: list[int]) -> list[int]:
     return sorted(offered, key=lambda n: (abs(math.log2(n / workers)), n))
 
 
-def predicted(evidence: Evidence, offered: list[int]) -> int:
-    """Return the fewest workers that promise as much as the most do, within 2 %.
-
-    The most, where what they promise was not measured.
-    """
-    try:
-        best = step_beside_s(evidence, max(offered))
-        return min(n for n in offered if step_beside_s(evidence, n) <= 1.02 * best)
-    except NotMeasured:
-        return max(offered)
-
-
 def keeps_order(loader: Loader) -> bool:
     """Say whether other workers leave every sample and its order exactly as they are.
 
@@ -177,7 +165,12 @@ def _other_number(
     evidence: Evidence, offered: list[int], title: str, text: str, basis: str, sure: bool
 ) -> Cause:
     """A cause whose repair is another number of workers, one of those `offered`."""
-    loader, workers = evidence.torch.loader, predicted(evidence, offered)
+    loader, workers = evidence.torch.loader, max(offered)
+    try:  # the fewest that promise as much as the most do
+        best = step_beside_s(evidence, max(offered))
+        workers = min(n for n in offered if step_beside_s(evidence, n) <= 1.02 * best)
+    except NotMeasured:
+        pass
     return Cause(
         title=title,
         text=text,
@@ -249,11 +242,8 @@ class TorchWorkers(Fix):
             )
         text = f"{named(loader)} is read {text}; {cores_said(evidence)}."
         if max(offered) > cores_per_rank(evidence) > 0:
-            text += (
-                f" Each process that makes them keeps {percent(min(1.0, maker_share(evidence)))} "
-                "of a core busy: it waits (for storage, a network, a lock) rather than computes, "
-                "so more workers than cores can pay."
-            )
+            share = percent(min(1.0, maker_share(evidence)))
+            text += f" Each maker keeps {share} of a core busy, so more than cores can pay."
         first, code = "", ""
         if loader.iterable and not loader.sharded:
             text += " It was not seen to ask which worker it is in: each may deliver all of it."
@@ -309,12 +299,6 @@ class TorchTooManyWorkers(Fix):
         offered = choices(evidence, 1, min(width, loader.workers - 1))
         if loader.workers < width or not offered:
             return None
-        waits = if_measured(
-            lambda: (
-                f" Each step waits {ms(evidence.times.real - evidence.times.resident)} longer than "
-                f"the {ms(evidence.times.resident)} it takes with its batch at hand."
-            )
-        )
         many = workers_said(loader.workers)
         title = f"{many} share {width} core{'s' if width > 1 else ''}"
         text = f"{named(loader)} is read by {many} beside the training; {cores_said(evidence)}."
@@ -324,7 +308,7 @@ class TorchTooManyWorkers(Fix):
             used = None
         waiting = used is not None and used < IDLE * min(loader.workers, evidence.machine.cores)
         sure = loader.workers > width and not waiting
-        return _other_number(evidence, offered, title, f"{text}{waits}", "that none disturbs", sure)
+        return _other_number(evidence, offered, title, text, "that none disturbs", sure)
 
 
 class TorchWorkerThreads(Fix):
@@ -364,7 +348,7 @@ class TorchWorkerThreads(Fix):
             where=places(loader),
             advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's and "
             "PyTorch's by a `worker_init_fn`.",
-            snippet=ONE_THREAD_EACH.format(workers=loader.workers),
+            snippet=ONE_THREAD_EACH,
             data={"init": None if loader.init is None else asdict(loader.init)},
         )
 
@@ -386,9 +370,8 @@ class TorchWorkerThreads(Fix):
 
 
 ONE_THREAD_EACH = """\
-# export OPENBLAS_NUM_THREADS=1  # NumPy's BLAS, for the whole command
 def one_thread(worker):
     cv2.setNumThreads(0)
 
 
-loader = DataLoader(dataset, ..., num_workers={workers}, worker_init_fn=one_thread)"""
+loader = DataLoader(dataset, ..., worker_init_fn=one_thread)"""

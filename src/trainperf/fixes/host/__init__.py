@@ -1,4 +1,4 @@
-"""Cores, memory and threads of the host, and what its instance type has."""
+"""Cores, memory, threads and GPUs of the host, and what its instance type has."""
 
 from trainperf.model import Equivalence
 

@@ -11,7 +11,6 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import waits_for_input
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.model import (
-    Collections,
     Epoch,
     Equivalence,
     Evidence,
@@ -56,6 +55,12 @@ class GarbageCollection(Fix):
         seen, where = evidence.collections, evidence.loop.where
         if seen is None or not seen.seconds:
             return None
+        # what a slice of a trial must hold for a collection of all objects to come in it
+        slices: Slices = "steps"
+        if 0 < seen.full < 1 and is_taken(evidence.times.real_):
+            steps = math.ceil(1 / seen.full)
+            seconds = steps * evidence.times.real
+            slices = Epoch(steps, seconds, written=True) if seconds <= LONGEST_SLICE_S else "steps"
         often = "" if seen.full < 0.5 else f", {seen.full:.1f} of all objects in each step"
         of = if_measured(lambda: f" of {ms(evidence.times.real)}")
         return Cause(
@@ -67,7 +72,7 @@ class GarbageCollection(Fix):
             + (BY_HAND if seen.full >= EACH else ""),
             snippet="import gc\n\ngc.collect()\ngc.freeze()  # right before the loop",
             category="input" if waits_for_input(evidence) else None,
-            slices=_slice(seen, evidence),
+            slices=slices,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -82,12 +87,3 @@ class GarbageCollection(Fix):
         if any(isinstance(node, Function) for node in around):  # which may be called again
             lines = f"if {gc}.get_freeze_count() < {BY_PYTHON}:\n{textwrap.indent(lines, '    ')}"
         script.insert_before(head, lines)
-
-
-def _slice(seen: Collections, evidence: Evidence) -> Slices:
-    """What a slice of a trial must hold for a collection of all objects to come in it."""
-    if not 0 < seen.full < 1 or not is_taken(evidence.times.real_):
-        return "steps"
-    steps = math.ceil(1 / seen.full)
-    seconds = steps * evidence.times.real
-    return "steps" if seconds > LONGEST_SLICE_S else Epoch(steps, seconds, written=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.words import GB, GIB, MB, MIB, ms, percent
-from trainperf.fixes.common.words import times as said
-from trainperf.model import Evidence, Instance, InstanceType
+from trainperf.fixes.common.words import GB, GIB, MB, MIB, ms, percent, times
+from trainperf.model import Evidence, InstanceType
 
 WHOLE = 0.90
 """Share of an instance's vCPUs that the script may use, from which the instance is its
@@ -47,7 +45,7 @@ class InstanceCores(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find an input that keeps every core busy while the GPU waits for it."""
-        instance, job, times = evidence.machine.instance, evidence.parallel_, evidence.times
+        instance, job, taken = evidence.machine.instance, evidence.parallel_, evidence.times
         own = None if instance is None else instance.type
         if instance is None or own is None or not own.gpus or evidence.device.kind != "GPU":
             return None
@@ -57,26 +55,23 @@ class InstanceCores(Fix):
             return None
         # in the real phase buffers are in their steady state
         busy, alone = _busy(evidence, "real"), _busy(evidence, "input")
-        work_s, cores = busy * times.real, evidence.machine.cores
-        share = min(1.0, alone * times.input / work_s) if work_s else 0.0
-        kinds = [kind for kind in same_gpus(instance) if kind.vcpus > own.vcpus]
+        work_s, cores = busy * taken.real, evidence.machine.cores
+        share = min(1.0, alone * taken.input / work_s) if work_s else 0.0
+        kinds = _larger(instance.service, own)
         if cores < WHOLE * own.vcpus or min(busy, alone) < BUSY * cores:
             return None
         if share < MOSTLY or not kinds:
             return None
-        needed = work_s / times.resident
+        needed = work_s / taken.resident
         best = next((kind for kind in kinds if kind.vcpus >= needed), kinds[-1])
-        gives = min(times.real / max(times.resident, work_s / best.vcpus), best.vcpus / cores)
-        name = best.name.removeprefix(ML)
-        price = instance.price_ratio(best.name)
-        costs = "" if price is None else f" for {said(price)} the price (on demand)"
+        gives = min(taken.real / max(taken.resident, work_s / best.vcpus), best.vcpus / cores)
         return Cause(
             title=f"{instance.name} has {own.vcpus} vCPUs; keeping the {own.gpu} busy takes "
             f"{needed:.0f}",
             text=f"A step takes {ms(work_s)} of CPU time, {percent(share)} of it for the input, "
-            f"and {ms(times.resident)} when its batch is there. {busy:.1f} of {own.vcpus} vCPUs "
-            f"are busy. {best.name} has {best.vcpus}: at most {said(gives)} the "
-            f"throughput{costs}, if the work spreads evenly over cores.",
+            f"and {ms(taken.resident)} when its batch is there. {busy:.1f} of {own.vcpus} vCPUs "
+            f"are busy. {best.name} has {best.vcpus}: at most {times(gives)} the "
+            f"throughput, if the work spreads evenly over cores.",
             saves=Saving(
                 f"at most: CPU time of a step spread evenly over the {best.vcpus} vCPUs of "
                 f"{best.name}",
@@ -84,10 +79,10 @@ class InstanceCores(Fix):
                 of="input",
             ),
             advice="First make the input cheaper (cache, decode once, smaller images). Then take "
-            f"{best.name}{costs}.",
-            snippet=f"# ml.{name} in SageMaker\n"
+            f"{best.name}.",
+            snippet=f"# {ML}{best.name} in SageMaker\n"
             "aws ec2 modify-instance-attribute --instance-id STOPPED_INSTANCE "
-            f"--instance-type Value={name}",
+            f"--instance-type Value={best.name}",
         )
 
 
@@ -124,22 +119,14 @@ def instance_type(name: str) -> InstanceType | None:
     )
 
 
-def same_gpus(instance: Instance) -> tuple[InstanceType, ...]:
-    """Return the other types with as many of the same GPU, smallest first.
-
-    Those that the service of `instance` offers; named as it names them.
-    """
-    own, table = instance.type, _table()
-    if own is None or not own.gpus:
-        return ()
-    prefix, offered = "", set(table["ec2"])
-    if instance.service == "sagemaker":
-        prefix, offered = ML, {row for row in table["ml_training"].values() if row}
-    kinds = [kind for name in offered - {own.name} if (kind := instance_type(name)) is not None]
+def _larger(service: str, own: InstanceType) -> list[InstanceType]:
+    """The types a service offers with as many of the same GPU and more cores, smallest first."""
+    offered = _table()["ec2"] if service == "ec2" else _table()["ml_training"].values()
+    kinds = {kind for name in offered if name and (kind := instance_type(name)) is not None}
     gpus = (own.gpu, own.gpus, own.gpu_memory)
     alike = [kind for kind in kinds if (kind.gpu, kind.gpus, kind.gpu_memory) == gpus]
-    alike.sort(key=lambda kind: (kind.vcpus, kind.memory, kind.name))
-    return tuple(replace(kind, name=prefix + kind.name) for kind in alike)
+    larger = (kind for kind in alike if kind.vcpus > own.vcpus)
+    return sorted(larger, key=lambda kind: (kind.vcpus, kind.memory, kind.name))
 
 
 @cache

@@ -41,9 +41,8 @@ def exchange_at_most(evidence: Evidence) -> float:
     For causes that are certain by counting, whatever the noise: only their price is not.
     """
     measured = taken(exchange(evidence).seconds_)
-    if measured.low is not None and measured.low > 0:
-        return measured.seconds
-    return measured.seconds if measured.high is None else measured.high
+    sure = measured.low is not None and measured.low > 0
+    return measured.seconds if sure or measured.high is None else measured.high
 
 
 def stands_out(evidence: Evidence, least: float = 0.0) -> bool:

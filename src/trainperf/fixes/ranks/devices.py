@@ -1,4 +1,4 @@
-"""How many devices train: one of several, all by one process, in turn, or more than pay."""
+"""How many devices train: one of several, all by one process, or more than pay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import at, if_measured, ms, recorded_site, times, worth
 from trainperf.fixes.ranks._exchange import (
-    exchange_said,
     exchange_seconds,
     price_without,
     step_without_exchange,
@@ -18,6 +17,9 @@ from trainperf.model import Equivalence, Evidence, is_taken
 
 IDLE = 0.05
 """Utilisation below which nobody uses a GPU: a desktop's own drawing stays under it."""
+
+TOGETHER = 0.15
+"""Share of their work that GPUs may do at once and still take turns: a copy while another ends."""
 
 MIRRORED = """\
 strategy = tf.distribute.MirroredStrategy()  # the whole model on each device
@@ -40,16 +42,17 @@ loader = DataLoader(dataset, batch_size={batch}, sampler=sampler)"""
 
 
 class OneGpuOfMany(Fix):
-    """Train on all GPUs, not on one of them.
+    """Train on all GPUs, not on one of them at a time.
 
-    Why slow: A script that asks for nothing trains on the first GPU. The others do nothing.
+    Why slow: A script that asks for nothing trains on the first GPU. The others do nothing. Where
+    layers were placed on several by hand, a batch passes from one to the next, and the others wait.
     Changes: A copy of the model on each GPU: `torchrun` with `DistributedDataParallel`, or
     `MirroredStrategy`. The global batch is that of one GPU times their number, so there are fewer
     updates in an epoch.
     When not:
     - The other GPUs belong to other jobs: show this one its own by CUDA_VISIBLE_DEVICES.
     - Small models, whose exchange of gradients takes as long; an input that cannot keep up.
-    - Adjust the learning rate to the global batch, and compare the accuracy reached.
+    - A model that fits on no GPU alone: cut batches into micro-batches, as a pipeline.
     """
 
     category = "model"
@@ -59,14 +62,26 @@ class OneGpuOfMany(Fix):
     )
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find a process that sees several GPUs, computes on one, and no other job on the rest."""
+        """Find a process that computes on one of several GPUs at a time, no other job there."""
         device, real = evidence.device, evidence.times.real
-        if len(device.used) != 1 or device.used[0].mig or evidence.facts.get("model_devices"):
-            return None
         if evidence.parallel_ is not None or evidence.loop.strategy:
             return None
-        seen, idle = len(device.gpus), _idle(evidence)
-        count = seen if idle is None else idle + 1
+        on = (evidence.facts.get("model_devices") or {}).get("devices", {})
+        placed = sum(str(name).startswith("cuda") for name in on)
+        if placed > 1:
+            trace = evidence.torch.trace
+            if trace is None or (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s or ()):
+                return None
+            count = placed
+            title = f"{count} GPUs take turns: the model is placed over them"
+            text = f"Parts of the model lie on {count} × {device.name}, one computes at a time."
+        elif len(device.used) != 1 or device.used[0].mig or on:
+            return None
+        else:
+            seen, idle = len(device.gpus), _idle(evidence)
+            count = seen if idle is None else idle + 1
+            title = f"The script trains on one of {seen} GPUs"
+            text = f"The process sees {seen} × {device.name} and trains on one."
         if count < 2:
             return None
         fed = math.inf
@@ -75,8 +90,8 @@ class OneGpuOfMany(Fix):
         limit = f" The input would keep up with {times(fed)} the speed." if fed < count else ""
         where = evidence.loop.where
         return Cause(
-            title=f"The script trains on one of {seen} GPUs",
-            text=f"The process sees {seen} × {device.name} and trains on one.{limit}",
+            title=title,
+            text=f"{text}{limit}",
             saves=Saving(f"at most: {count} GPUs without any exchange", ratio=min(count, fed)),
             where=(where,) if where else (),
             advice="Train a copy of the model on each GPU, with the learning rate adjusted to the "
@@ -93,15 +108,12 @@ def _idle(evidence: Evidence) -> int | None:
     None where they were not sampled, or it is not known which they are. What NVML says is an
     upper bound, so that it tells who is idle.
     """
-    others = [gpu.index for gpu in evidence.device.gpus if not gpu.used]
     try:
         uses = {use["index"]: use.get("utilization_percent") for use in evidence.phase("real").gpu}
     except NotMeasured:
         return None
-    shares = [uses.get(index) for index in others if index is not None]
-    if None in others or None in shares:
-        return None
-    return len([share for share in shares if share is not None and share / 100 < IDLE])
+    shares = [uses.get(gpu.index) for gpu in evidence.device.gpus if not gpu.used]
+    return None if None in shares else sum((share or 0.0) / 100 < IDLE for share in shares)
 
 
 class TorchDataParallel(Fix):
@@ -131,64 +143,14 @@ class TorchDataParallel(Fix):
         if count < 2:
             return None
         where, size = recorded_site(built.get("where")), evidence.loop.batch_size
-        cost = "" if isinstance(saves, Unpriced) else f" {exchange_said(evidence)}."
         return Cause(
             title=f"One process drives {count} GPUs through nn.DataParallel",
             text=f"`{built.get('model') or 'model'}` is wrapped by `DataParallel`"
             f"{f' in {at(where)}' if where else ''}: in each step it is copied to {count} GPUs, "
-            f"and all outputs and gradients come back to the first.{cost}",
+            f"and all outputs and gradients come back to the first.",
             saves=saves,
             where=(where,) if where else (),
             snippet=TO_DDP.format(count=count, batch=size // count if size else "batch_size"),
-        )
-
-
-TOGETHER = 0.15
-"""Share of their work that GPUs may do at once and still take turns: a copy while another ends."""
-
-PIPELINE = """\
-from torch.distributed.pipelining import ScheduleGPipe
-
-schedule = ScheduleGPipe(stage, n_microbatches=8)  # one stage of the model in each rank
-"""
-
-
-class DevicesTakeTurns(Fix):
-    """Give every device something to compute at all times: micro-batches, or whole models.
-
-    Why slow: Layers were placed on several devices by hand. A batch passes from one to the next
-    and the gradients back, so one device computes and the others wait for it.
-    Changes: Cut into micro-batches, one part of the batch is on each device at a time (a
-    pipeline). Where the model fits on one device, a copy on each with a part of the batch keeps
-    all busy.
-    When not:
-    - Batch normalisation takes its statistics of each micro-batch.
-    - Parts that take unequally long leave devices idle still: balance them first.
-    - Very small batches cannot be cut.
-    """
-
-    equivalence = Equivalence.SEMANTICS
-    without_edit = "how a model is cut into stages and batches into micro-batches is its design"
-    framework = "torch"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a model placed over GPUs, hardly ever two of which were busy at once in a trace."""
-        placed, trace = evidence.facts.get("model_devices"), evidence.torch.trace
-        names = placed.get("devices", {}) if isinstance(placed, dict) else {}
-        count = sum(str(name).startswith("cuda") for name in names)
-        if count < 2 or (evidence.parallel_ or evidence.loop).replicas > 1:
-            return None
-        if trace is None or (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s or ()):
-            return None
-        where = evidence.loop.where
-        return Cause(
-            title=f"{count} GPUs take turns: one computes while the others wait",
-            text=f"The model is placed over {count} GPUs, and hardly ever two compute at once.",
-            saves=Saving(f"at most: {count} GPUs at work all the time", ratio=count),
-            where=(where,) if where else (),
-            advice="Cut batches into micro-batches and run the parts as a pipeline; if the model "
-            "fits on one GPU, train a copy on each.",
-            snippet=PIPELINE,
         )
 
 

@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import threads_variable
-from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
+from trainperf.fixes.common.words import at, ms, percent, recorded_site
 from trainperf.fixes.ranks._exchange import (
     exchange,
     exchange_said,
@@ -70,46 +70,29 @@ class Straggler(Fix):
         by_input = late.phase == "input"
         host = next((rank.host for rank in parallel.processes if rank.rank == late.rank), "")
         on = f" on {host}" if host and parallel.hosts > 1 else ""
-        more = [str(other.rank) for other in parallel.stragglers if other is not late]
         waiting = parallel.exchange.waiting_ if parallel.exchange else 0.0
         waited = 0.0 if isinstance(waiting, Missing) else waiting
         ahead = _ahead(parallel, late, real)
         look = LOOK + (CLOCKS if evidence.device.kind == "GPU" else "")
+        loaders = evidence.torch_.loaders if evidence.torch_ and by_input else ()
+        samples = [loader.item or loader.where for loader in loaders if loader.role == "training"]
         return Cause(
             title=f"All ranks wait for rank {late.rank}",
-            text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind {_usual(parallel)} in each "
-            f"step of {ms(real)} ({percent(late.share)}), by its "
+            text=f"Rank {late.rank}{on} is {ms(late.behind_s)} behind the usual one in each step "
+            f"of {ms(real)} ({percent(late.share)}), by its "
             f"{'input' if by_input else 'own step'}{f': {late.cause}' if late.cause else ''}."
-            + (f" On average a rank waits {ms(waited)} in each." if waited > 0 else "")
-            + (f" Late as well: rank {', '.join(more)}." if more else ""),
+            + (f" On average a rank waits {ms(waited)} in each." if waited > 0 else ""),
             saves=Saving("nobody waits for this rank", max(late.behind_s, waited))
             if ahead is None
             else Saving("the step of the slowest of the other ranks", ahead),
-            where=_samples(evidence) if by_input else (),
+            where=tuple(place for place in samples if place is not None)[:1],
             advice=f"Compare the shard, the loader and the storage of rank {late.rank} with those "
             "of the others; deal samples out so that every rank has as much to do."
             if by_input
             else f"Compare clocks, cores and host of rank {late.rank} with those of the others, "
             "and what else runs there.",
             snippet=BALANCE if by_input else look.format(rank=late.rank),
-            data={"rank": late.rank, "phase": late.phase},
         )
-
-
-def _samples(evidence: Evidence) -> tuple[Site, ...]:
-    """Where samples are made: the same code in all ranks."""
-    loaders = evidence.torch_.loaders if evidence.torch_ else ()
-    training = [loader for loader in loaders if loader.role == "training"]
-    places = (place for loader in training for place in (loader.item, loader.where))
-    return tuple(place for place in places if place is not None)[:1]
-
-
-def _usual(parallel: Parallel) -> str:
-    """Name the ranks that a straggler is compared with: of two, the other one."""
-    late = {straggler.rank for straggler in parallel.stragglers}
-    others = [rank.rank for rank in parallel.processes if rank.rank not in late]
-    two = len(parallel.processes) == 2 and len(others) == 1
-    return f"rank {others[0]}" if two else "the median rank"
 
 
 def _ahead(parallel: Parallel, late: LateRank, real: float) -> float | None:
@@ -161,21 +144,18 @@ class RanksThreads(Fix):
         wasted = 1 - wanted / most if over else 1 - most / wanted
         variable = threads_variable(evidence)
         each = f"{'' if min(threads) == most else 'up to '}{most} thread{'s' * (most > 1)} each"
-        own = if_measured(
-            lambda: f" The rank's own part of a step takes {ms(_computing(evidence))}."
-        )
         overruled = " torch.set_num_threads in the script counts more: change it there."
         return Cause(
             title=f"{len(together)} ranks with {each} "
             f"{f'fight over {cores} cores' if over else 'leave cores idle'}",
             text=f"On {host} {len(together)} ranks compute with {each}; {cores} cores are there, "
-            f"{wanted} for each.{own}",
+            f"{wanted} for each.",
             saves=Saving(
                 "no core's time lost to threads that wait for their turn"
                 if over
                 else f"operations spread over {wanted} threads without loss",
                 lambda: wasted * _computing(evidence),
-                most=(lambda: _computing(evidence)) if over else None,  # as in `host/threads.py`
+                most=(lambda: _computing(evidence)) if over else None,  # as in `host/cores.py`
             ),
             advice=f"Set {variable} to the cores of each rank."
             f"{overruled if evidence.framework.name == 'torch' else ''}",
@@ -317,13 +297,11 @@ class RanksWriting(Fix):
         if not isinstance(count, int) or count < 2 or sharded:
             return None
         where = recorded_site(evidence.facts.get("checkpoint_where"))
-        writes = evidence.facts.get("checkpoint_writes")
-        often = f" Files of one rank: {writes:,}." if isinstance(writes, int) and writes else ""
         same = ", and all have the same weights" if job.exchange is not None else ""
         return Cause(
             title=f"{count} ranks write checkpoints",
             text=f"{count} of {job.expected} ranks wrote files with `torch.save`"
-            f"{f' in {at(where)}' if where else ''} while the training was observed{same}.{often}",
+            f"{f' in {at(where)}' if where else ''} while the training was observed{same}.",
             saves=Unpriced("not measured: no step was timed without it"),
             where=(where,) if where else (),
             snippet=SNIPPET,

@@ -1,4 +1,4 @@
-"""Files that are read from volumes which are slower than the step, or each for one sample."""
+"""Data on volumes that are slower than the step, or in small files or objects of S3."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.words import MIB, ms
-from trainperf.model import Equivalence, Evidence, Reads, StorageWait
-from trainperf.model.words import size
+from trainperf.fixes.common.words import MB, MIB, ms
+from trainperf.model import Equivalence, Evidence, Objects, Reads, StorageWait
+from trainperf.model.words import decimal_size, size
 
 FROM_STORAGE = 0.10
 """With less of its bytes from storage than this share, a step was fed from the kernel's cache."""
@@ -21,9 +21,9 @@ SMALL_FILE = 1 * MIB
 """Mean bytes of a file below which a disk waits for each file more than for its bytes: gp3
 gives 125 MiB/s and answers in a millisecond, the time of 128 KiB; our choice."""
 
-SMALL_REMOTE_FILE = 50e6
-"""The same of files that come over the network: SageMaker's advice is to pack those into shards,
-and not to use FastFile mode."""
+SMALL_REMOTE_FILE = 50 * MB
+"""The same of files and objects that come over the network: SageMaker's advice is to pack those
+into shards, and not to use FastFile mode."""
 
 LEAST_OPENS = 2.0
 """Opens in each step: with less, a file serves many samples already."""
@@ -98,19 +98,13 @@ def _many_opened(reads: Reads) -> bool:
     return (reads.opens_per_step or 0.0) >= LEAST_OPENS and reads.files >= LEAST_FILES
 
 
-GP3 = 125 * MIB
-"""Bytes per second of a gp3 volume, unless more was asked for (AWS: 125 MiB/s, 3,000 IOPS)."""
-
-LIKE_GP3 = (0.80, 1.15)
-"""A measured rate within these shares of `GP3` looks like that limit."""
-
 CLEARLY = 0.8
 """The step must need this much more than the volume gives: rates of cold reads vary."""
 
 RAISE = """\
 # which volume is it, and what was it given?
 aws ec2 describe-volumes --filters Name=attachment.instance-id,Values=INSTANCE_ID
-aws ec2 modify-volume --volume-id VOLUME_ID --throughput {throughput}"""
+aws ec2 modify-volume --volume-id VOLUME_ID --throughput 500"""
 
 COPY = """\
 # once, before training: a local disk is empty after each stop of the instance
@@ -154,14 +148,12 @@ class StorageThroughput(Fix):
             slower, saves, waits = _waiting(reads, stored / alone, evidence, what)
         elif whole <= evidence.machine.memory_limit:
             return None
-        gp3 = reads.volume.kind == "ebs" and LIKE_GP3[0] * GP3 <= cold <= LIKE_GP3[1] * GP3
-        limit = f" A gp3 volume gives {size(GP3)}/s unless more is asked for." if gp3 else ""
-        advice, snippet = _faster(reads, needed, evidence)
+        advice, snippet = _faster(reads, evidence)
         return Cause(
             title=f"The volume at {_place(reads)} is slower than the step reads",
             text=f"With an input that never waits, the step would read {size(needed)}/s. "
             f"{_place(reads)} gave {size(cold)}/s for {size(reads.probed_bytes)} of these files "
-            f"that were not in memory.{limit}{slower}",
+            f"that were not in memory.{slower}",
             saves=saves,
             advice=advice,
             snippet=snippet,
@@ -169,7 +161,7 @@ class StorageThroughput(Fix):
         )
 
 
-def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
+def _faster(reads: Reads, evidence: Evidence) -> tuple[str, str]:
     """What to do, as advice and snippet: a local disk, if the data is not on it, or a setting."""
     folder = (reads.examples[0].rpartition("/")[0] if reads.examples else "") or "/data"
     volume, instance = reads.volume, evidence.machine.instance
@@ -179,10 +171,9 @@ def _faster(reads: Reads, needed: float, evidence: Evidence) -> tuple[str, str]:
         copy = COPY.format(folder=folder, local="/opt/dlami/nvme")
         return f"Copy the data to the local NVMe disk that {kind.name} has.", copy
     if volume.kind == "ebs":
-        most = min(1000, max(250, round(needed / MIB / 50 + 0.5) * 50))
         advice = "Give the gp3 volume more throughput (125 to 1,000 MiB/s) and, for small reads, "
         advice += "more IOPS (3,000 to 16,000); the instance's own EBS limit still holds."
-        return advice, RAISE.format(throughput=most)
+        return advice, RAISE
     copy = COPY.format(folder=folder, local="/local/disk")
     return "Move the data to a faster disk, or to one in the machine itself.", copy
 
@@ -256,3 +247,66 @@ def _opening(reads: Reads, evidence: Evidence) -> float | None:
         # What four readers got together, where that is less than these would get apart.
         seconds = max(seconds, share * opens * mean / parallel)
     return seconds
+
+
+# ------------------------------------------------------------------------------ objects
+
+
+def _requests_s(objects: Objects) -> float | None:
+    """Seconds of each step's input that requests take, as many at once as were; None: unknown."""
+    if objects.requests_per_step is None or objects.request_s is None:
+        return None
+    request_s = objects.request_s + (objects.body_s or 0.0)
+    return objects.requests_per_step * request_s / max(1.0, objects.concurrency or 1.0)
+
+
+MATTERS = 0.10
+"""The share of the input from which requests are worth a change."""
+
+
+class S3RequestLatency(Fix):
+    """Read few large objects from S3, several at once, not many small ones in turn.
+
+    Why slow: Each request waits some ten milliseconds for its first byte, whatever its size. A
+    batch that asks for one object per sample, one after the other, waits that often. One request
+    at a time carries 85 to 90 MB/s at best, small objects far less.
+    Changes: The samples are packed into shards of about 150 MB that are read from start to end, or
+    come through SageMaker's FastFile mode or mountpoint-s3, or several requests are under way at
+    once. In shards their order is another.
+    When not: Data that fits on the local disk and is read for several epochs: copy it once (File
+    mode below 50 to 100 GB). Samples drawn at random from all of the data: FSx for Lustre.
+    """
+
+    equivalence = Equivalence.NUMERICS
+    without_edit = "the objects have to be packed anew, and their reader with them"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find small objects whose requests are what the step waits for."""
+        objects = max(
+            evidence.objects, key=lambda objects: _requests_s(objects) or 0.0, default=None
+        )
+        seconds = None if objects is None else _requests_s(objects)
+        mean = None if objects is None else objects.mean_object_bytes
+        if objects is None or seconds is None or mean is None or mean >= SMALL_REMOTE_FILE:
+            return None
+        real, requests = evidence.times.real, objects.requests_per_step or 0.0
+        if seconds < MATTERS * real:
+            return None
+        here = evidence.machine.instance.region if evidence.machine.instance else None
+        far = ""
+        if objects.region and here and objects.region != here and not objects.endpoint:
+            far = f" They come from {objects.region} to {here}: copy them there once."
+        address, width = f"s3://{objects.bucket}/{objects.prefix}", objects.concurrency or 1.0
+        return Cause(
+            title=f"Objects of {decimal_size(mean)} are read from S3 one by one",
+            text=f"{address}: {requests:.1f} requests for each batch, {width:.1f} at once, take "
+            f"{ms(min(seconds, real))} of a step of {ms(real)}.{far}",
+            saves=Saving("the step if the requests cost nothing", seconds, of="input"),
+            advice="Pack the objects into shards of about 150 MB, which one request at a time "
+            "reads at 85 to 90 MB/s, or SageMaker's FastFile mode or mountpoint-s3 ahead of the "
+            "step. Or ask for many at once.",
+            snippet="from concurrent.futures import ThreadPoolExecutor\n\n"
+            "pool = ThreadPoolExecutor(16)  # one boto3 client serves all threads\n"
+            "samples = list(pool.map(read_one, keys_of_the_batch))",
+            waits=StorageWait(seconds, seconds, f"{requests:.1f} requests to {address}"),
+        )

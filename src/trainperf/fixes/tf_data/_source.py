@@ -25,6 +25,16 @@ _MODULES = {
 }
 
 
+LOAD = """\
+def load(path, label):  # TensorFlow's own operations run on all cores
+    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
+    return tf.image.resize(image, (height, width)), label
+
+
+"""
+"""What a snippet puts in place of Python that loads a sample."""
+
+
 def put_in(script: Script, file: str, *functions: str) -> str:
     """Put functions, which call each other, into a file, and return the name of the last.
 
@@ -125,19 +135,15 @@ def goes_through_maker(module: Module, function: Function, there: Module, given:
 
     `given` is what stands for the generator in its call, in the file `there`.
     """
-    calls = (node for node in ast.walk(there.value(given)) if isinstance(node, ast.Call))
     asked = [
-        *(
-            (module, node)
-            for part in with_called(module, function)
-            for node in _gone_through(module, part)
-        ),
-        *(
-            (there, node)
-            for call in calls
-            for node in (*call.args, *(k.value for k in call.keywords))
-        ),
+        (module, node)
+        for part in with_called(module, function)
+        for node in _gone_through(module, part)
     ]
+    for call in ast.walk(there.value(given)):
+        if isinstance(call, ast.Call):
+            handed = (*call.args, *(keyword.value for keyword in call.keywords))
+            asked += [(there, node) for node in handed]
     return next((ast.unparse(node) for file, node in asked if makes_items(file, node)), "")
 
 

@@ -171,9 +171,8 @@ def _text(place: Place, takes: str) -> str:
     stage, generator = place.stage, place.generator
     if place.split is not None:
         return (
-            f"{opening(stage)} reads or decodes what is the same in every epoch, and draws random "
-            f"numbers for it from line {place.split.line} on. What it has made by then takes "
-            f"{takes}."
+            f"{opening(stage)} makes the same in every epoch, and draws random numbers from line "
+            f"{place.split.line} on. What it has made by then takes {takes}."
         )
     if generator is not None:
         return (
@@ -208,7 +207,9 @@ def _place(evidence: Evidence) -> Place | None:
             if _works_before_it_draws(stage) and _costs(evidence, stage, best):
                 best, before_best, split = stage, shuffle, stage.drawn_from
             break
-        if _mixes(stage):
+        # both change the order from epoch to epoch by themselves
+        listed = stage.op == "list_files" and "buffer_size" in stage.arguments
+        if listed or stage.arguments.get("deterministic") is False:
             shuffle = stage
         if stage.by_user and stage.op != "prefetch" and _costs(evidence, stage):
             best, before_best = stage, shuffle
@@ -241,13 +242,6 @@ def _repeats_itself(stage: Stage) -> bool:
     plain = stage.op.lower().replace("_", "").removesuffix("v2").removesuffix("dataset")
     endless = stage.cardinality == -1
     return plain in _DETERMINISTIC and not (endless or stage.stateful_random or stage.python)
-
-
-def _mixes(stage: Stage) -> bool:
-    """Whether the stage changes the order from epoch to epoch by itself."""
-    if stage.op == "list_files":
-        return "buffer_size" in stage.arguments  # that of the shuffle inside it
-    return stage.arguments.get("deterministic") is False
 
 
 def _room(evidence: Evidence, place: Place) -> tuple[str, bool] | None:

@@ -11,7 +11,6 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import (
     cores,
-    function_name,
     is_dear,
     opening,
     takes,
@@ -19,7 +18,7 @@ from trainperf.fixes.common.pipeline import (
     worker_said,
 )
 from trainperf.fixes.common.repeating import without_docstring
-from trainperf.fixes.tf_data._source import YIELDS, generator_at, makes_items, put_in
+from trainperf.fixes.tf_data._source import LOAD, YIELDS, generator_at, makes_items, put_in
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
@@ -101,7 +100,8 @@ class TfGenerator(Fix):
             where=(where,) if where else (),
             advice="Make its items in several threads; or give tf.data the list of items and do "
             "the work on each in `map`, or use a `PyDataset` with workers.",
-            snippet=SNIPPET.format(name=function_name(stage, "the generator")),
+            snippet=f"{LOAD}dataset = tf.data.Dataset.from_tensor_slices((paths, labels))\n"
+            "dataset = dataset.shuffle(len(paths)).map(load, num_parallel_calls=tf.data.AUTOTUNE)",
             sure=dear,
             data=data,
         )
@@ -125,18 +125,6 @@ class TfGenerator(Fix):
         made = _converted(module, arrays, types, script.module_name(site.file, "numpy", site))
         assert isinstance(call.func, ast.Attribute)
         script.replace_call(site, f"{ast.unparse(call.func.value)}.from_tensor_slices({made})")
-
-
-SNIPPET = """\
-# In place of {name}: tf.data walks over file names, TensorFlow works on each, on all cores.
-def load(path, label):
-    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
-    return tf.image.resize(image, (height, width)), label
-
-
-dataset = tf.data.Dataset.from_tensor_slices((paths, labels)).shuffle(len(paths))
-dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size)
-"""
 
 
 # ---------------------------------------------------- items that are made apart, by threads
@@ -299,10 +287,9 @@ def _check_arrays(module: Module, call: ast.Call, arrays: ast.expr) -> None:
     """Refuse what is no array, changes later, or is another one where the dataset is made."""
     changed = filled_names(module, [module.top.node])
     for name in (node for node in ast.walk(arrays) if isinstance(node, ast.Name)):
-        if name.id in changed or makes_items(module, name):
+        held = may_be_sequence(module.value(name)) and not makes_items(module, name)
+        if name.id in changed or not held:
             raise CannotRewrite(f"{name.id} is no array, or changes as the script runs")
-        if not may_be_sequence(module.value(name)):
-            raise CannotRewrite(f"{name.id} is no array")
         there = module.bindings(name)
         later = any(getattr(binding.node, "lineno", 0) > call.lineno for binding in there or ())
         if not there or there is not module.scope(call).find(name.id) or later:

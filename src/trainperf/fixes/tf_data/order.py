@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from itertools import pairwise
 
-from trainperf.errors import CannotRewrite, NotMeasured
+from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import (
@@ -71,11 +71,21 @@ class TfShuffleBuffer(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the buffer that takes longest to fill, unless a cache ahead of it is proposed."""
-        shuffle, before, fill = _slowest(evidence.stages)
+        fills = [
+            (shuffle.first_s - before.first_s, shuffle, before)
+            for before, shuffle in pairwise(evidence.stages)
+            if shuffle.op == "shuffle"
+            and shuffle.by_user
+            and shuffle.first_s is not None
+            and before.first_s is not None
+        ]
+        if not fills:
+            return None
+        fill, shuffle, before = max(fills, key=lambda fill: fill[0])
         real, steps = evidence.times.real, evidence.loop.epoch_steps
         between = evidence.between_epochs
         if steps is None:
-            raise NotMeasured("the number of steps in an epoch is not known")
+            return None
         epoch = restarted_epoch(evidence)  # trials hold it whole: a buffer is filled once in each
         if between is not None and between.restart_s is not None:
             fill = min(fill, between.restart_s)
@@ -135,21 +145,6 @@ def _passed(stages: tuple[Stage, ...], shuffle: Stage) -> list[Stage]:
     while passed and passed[-1].op != "map":
         passed.pop()
     return passed
-
-
-def _slowest(stages: tuple[Stage, ...]) -> tuple[Stage, Stage, float]:
-    """The shuffle that takes longest to fill, the stage before it, and the seconds."""
-    fills = [
-        (shuffle, before, shuffle.first_s - before.first_s)
-        for before, shuffle in pairwise(stages)
-        if shuffle.op == "shuffle"
-        and shuffle.by_user
-        and shuffle.first_s is not None
-        and before.first_s is not None
-    ]
-    if not fills:
-        raise NotMeasured("the time to the first element of a shuffle was not measured")
-    return max(fills, key=lambda fill: fill[2])
 
 
 class TfVectorisedMap(Fix):

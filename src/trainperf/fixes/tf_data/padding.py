@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from trainperf.errors import CannotRewrite
@@ -14,7 +13,7 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import resident_seconds
 from trainperf.fixes.common.words import if_measured, ms, percent
 from trainperf.fixes.tf_data._source import put_in
-from trainperf.model import Equivalence, Evidence, Finding, Padding, Site, Stage
+from trainperf.model import Equivalence, Evidence, Finding, Padding, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
 from trainperf.source.statements import called
@@ -106,7 +105,8 @@ class TfPadding(Fix):
         site = finding.where[0]
         name = called(script.call(site))
         if name == "fit":
-            _cut_arrays(script, site, finding.data)
+            functions = (_cutter(finding.data), OF_ARRAYS)
+            _give_dataset(script, site, functions, True, validating=False)
         elif name in PIPELINE:
             _cut_behind(script, finding.where, finding.data)
         else:
@@ -137,7 +137,7 @@ class TfPaddingBuckets(Fix):
         mean, whole, bucketed = padding.mean_length, padding.padded_length, padding.bucketed_length
         if mean >= MEAN_MOSTLY_DATA * whole:
             return None
-        place, boundaries = _place_of_padding(evidence), _boundaries(padding)
+        boundaries = _boundaries(padding)
         computed = if_measured(lambda: f" in {ms(evidence.times.resident)}")
         return Cause(
             title="Most of each sequence is padding",
@@ -145,7 +145,7 @@ class TfPaddingBuckets(Fix):
             f"{percent(1 - mean / whole)} of what the model computes{computed} is padding. "
             f"Batched by length they would be padded to {bucketed:.0f}.",
             saves=Saving(FOLLOWS, lambda: resident_seconds(evidence) * (1 - bucketed / whole)),
-            where=(place,) if place else (),
+            where=_places(evidence, change=False),
             advice="Use `bucket_by_sequence_length`, not `padded_batch` or padding up front.",
             snippet="# dataset: one unpadded sequence and its label per element\n"
             "dataset = dataset.bucket_by_sequence_length(\n"
@@ -162,10 +162,7 @@ class TfPaddingBuckets(Fix):
         if called(script.call(site)) == "padded_batch":
             _into_buckets(script, site, boundaries)
             return
-        fit = _fit_of_arrays(script, site)
-        open_inputs(script, site)
-        made = put_in(script, site.file, BY_LENGTH)
-        fit.give(script, site, f"{made}({fit.arrays}, {fit.batch_size}, {boundaries})", {})
+        _give_dataset(script, site, (BY_LENGTH,), boundaries)
 
 
 def _into_buckets(script: Script, site: Site, boundaries: list[int]) -> None:
@@ -189,24 +186,18 @@ def _into_buckets(script: Script, site: Site, boundaries: list[int]) -> None:
     script.append_call(site, f".bucket_by_sequence_length({', '.join(parts)})")
 
 
-def _stages(evidence: Evidence) -> list[Stage]:
-    """The user's stages, none where they were not seen."""
-    stages = evidence.stages_ if isinstance(evidence.stages_, tuple) else ()
-    return [stage for stage in stages if stage.by_user]
+def _places(evidence: Evidence, change: bool = True) -> tuple[Site, ...]:
+    """The call that pads: `padded_batch`, if one was seen, or `fit`, which is given the arrays.
 
-
-def _place_of_padding(evidence: Evidence) -> Site | None:
-    """The call that pads: `padded_batch`, if one was seen, or `fit`, which is given the arrays."""
-    pads = [stage.where for stage in _stages(evidence) if stage.op == "padded_batch"]
-    return next((site for site in pads if site), evidence.loop.where)
-
-
-def _places(evidence: Evidence) -> tuple[Site, ...]:
-    """The last call that changes the batches of a pipeline, and `fit`'s; or the one that pads."""
-    changing = [stage for stage in _stages(evidence) if stage.op not in SAME_BATCHES]
-    found = [_place_of_padding(evidence)]
-    if changing and changing[-1].op in PIPELINE and changing[-1].where is not None:
-        found = [changing[-1].where, evidence.loop.where]
+    To `change` batches: the last call of a pipeline that does so, and `fit`'s, if there is one.
+    """
+    fit, stages = evidence.loop.where, evidence.stages_
+    own = [stage for stage in stages if stage.by_user] if isinstance(stages, tuple) else []
+    pads = [stage.where for stage in own if stage.op == "padded_batch" and stage.where]
+    found = [pads[0] if pads else fit]
+    changing = [stage for stage in own if stage.op not in SAME_BATCHES]
+    if change and changing and changing[-1].op in PIPELINE and changing[-1].where is not None:
+        found = [changing[-1].where, fit]
     return tuple(dict.fromkeys(site for site in found if site is not None))
 
 
@@ -266,15 +257,6 @@ def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) 
     if not data.get("alone"):
         raise CannotRewrite("batches hold more than one sequence and its label")
     site = where[0]
-    project = script.project(list(dict.fromkeys(place.file for place in reversed(where))))
-    compiled = [
-        call
-        for file in project.holding("compile")
-        for call in file.methods("compile")
-        if file.name(call.func) not in ("re.compile", "regex.compile")
-    ]
-    if len(compiled) != 1:  # whether another masks as well, this run has not seen
-        raise CannotRewrite("several models may be given these batches, or which is not seen")
     for place in {place.file: place for place in where}.values():
         open_inputs(script, place)
     name = put_in(script, site.file, _cutter(data))
@@ -287,18 +269,6 @@ def _cutter(data: Mapping[str, Any]) -> str:
     return CUT.format(multiple=multiple, steps=STEPS[side], cut=PARTS[side])
 
 
-def _cut_arrays(script: Script, site: Site, data: Mapping[str, Any]) -> None:
-    fit = _fit_of_arrays(script, site)
-    open_inputs(script, site)
-    name = put_in(script, site.file, _cutter(data), OF_ARRAYS)
-    rest: dict[str, str] = {}
-    validated = fit.rest.get("validation_data")
-    if isinstance(validated, ast.Tuple) and len(validated.elts) == 2:
-        arrays = ", ".join(ast.unparse(array) for array in validated.elts)
-        rest = {"validation_data": f"{name}({arrays}, {fit.batch_size}, False)"}
-    fit.give(script, site, f"{name}({fit.arrays}, {fit.batch_size}, True)", rest)
-
-
 # -------------------------------------------------------------------- arrays given to fit
 
 FIT = ("x", "y", "batch_size")
@@ -309,24 +279,14 @@ REFUSED = (
 """Arguments of `fit` that mean something else for a dataset, or that it does not take."""
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A call of `fit` that is given arrays: their source, and the other arguments."""
+def _give_dataset(
+    script: Script, site: Site, functions: Sequence[str], more: object, validating: object = None
+) -> None:
+    """Give `fit` the dataset that the last of `functions` makes of its arrays, and of `more`.
 
-    function: str
-    arrays: str
-    batch_size: str
-    rest: Mapping[str, ast.expr]
-
-    def give(self, script: Script, site: Site, made: str, other: Mapping[str, str]) -> None:
-        """Give it a dataset in place of the arrays; `other` arguments change too."""
-        rest = {**{name: ast.unparse(value) for name, value in self.rest.items()}, **other}
-        parts = [f"{name}={text}" for name, text in rest.items()]
-        script.replace_call(site, f"{self.function}({', '.join([made, *parts])})")
-
-
-def _fit_of_arrays(script: Script, site: Site) -> Fit:
-    """Return the parts of a call of `fit`; raises `CannotRewrite` where it means more than them."""
+    That of the validation's arrays gets `validating`, if given. Raises `CannotRewrite` where the
+    call means more than them.
+    """
     call = script.call(site)
     rows, targets, size = (argument(call, name, place) for place, name in enumerate(FIT))
     if rows is None or targets is None or starred(call) or len(call.args) > len(FIT):
@@ -334,12 +294,17 @@ def _fit_of_arrays(script: Script, site: Site) -> Fit:
     for name in REFUSED:
         if keyword(call, name) is not None:
             raise CannotRewrite(f"fit is given {name}")
-    return Fit(
-        ast.unparse(call.func),
-        f"{ast.unparse(rows)}, {ast.unparse(targets)}",
-        ast.unparse(size) if size is not None else KERAS_DEFAULT,
-        {str(given.arg): given.value for given in call.keywords if given.arg not in FIT},
-    )
+    open_inputs(script, site)
+    maker = put_in(script, site.file, *functions)
+    batch_size = KERAS_DEFAULT if size is None else ast.unparse(size)
+    made = f"{maker}({ast.unparse(rows)}, {ast.unparse(targets)}, {batch_size}, {more})"
+    rest = {given.arg: ast.unparse(given.value) for given in call.keywords if given.arg not in FIT}
+    validated = argument(call, "validation_data")
+    if validating is not None and isinstance(validated, ast.Tuple) and len(validated.elts) == 2:
+        arrays = ", ".join(ast.unparse(array) for array in validated.elts)
+        rest["validation_data"] = f"{maker}({arrays}, {batch_size}, {validating})"
+    parts = [f"{name}={text}" for name, text in rest.items()]
+    script.replace_call(site, f"{ast.unparse(call.func)}({', '.join([made, *parts])})")
 
 
 def open_inputs(script: Script, site: Site) -> None:

@@ -22,7 +22,7 @@ from trainperf.fixes.common.pipeline import (
     waits,
     worker_said,
 )
-from trainperf.fixes.tf_data._source import mapped
+from trainperf.fixes.tf_data._source import LOAD, mapped
 from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, python_op
@@ -175,7 +175,7 @@ class TfPyFunction(Fix):
             saves=Saving("the Python stages cost nothing", lambda: seconds_of(found), of="input"),
             where=serial or sites(found),
             advice="Write the function with TensorFlow ops, or prepare its results once.",
-            snippet=_with_ops(dearest),
+            snippet=f"{LOAD}dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)",
             sure=is_dear(evidence, dearest),
             data=_choices(evidence) if serial else {},
             rewritable=bool(serial) and all(site.exact for site in serial),
@@ -197,17 +197,6 @@ def _check_apart(script: Script, site: Site) -> None:
         changed = changes_shared(module, inner.body, arguments(inner))
         if changed:
             raise CannotRewrite(f"the elements are not made apart: {changed}")
-
-
-def _with_ops(stage: Stage) -> str:
-    name = function_name(stage, "load")
-    return f"""\
-def {name}(path, label):  # TensorFlow ops run on all cores
-    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
-    return tf.image.resize(image, (height, width)) / 255.0, label
-
-
-dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)"""
 
 
 def _serial(stage: Stage, op: str = "map") -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from trainperf.fixes.host.instances import instance_type, same_gpus
+from trainperf.fixes.host.instances import instance_type
 from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance, Machine, Price
 from trainperf.samplers.levels import text as text_of
@@ -263,7 +263,7 @@ def firmware(root: Path = Path("/")) -> Firmware:
 
 
 def ask_price_list(instance: Instance, tell: Tell) -> None:
-    """Ask the price list for the prices of an instance, and of others with the same GPUs.
+    """Ask the price list for the price of an instance.
 
     Raises nothing, and tells no more of an error than its name.
     """
@@ -290,26 +290,16 @@ def _ask_prices(instance: Instance, tell: Tell) -> None:
     )
     client = session.client("pricing", region_name=_PRICES_REGION, config=config)
 
-    def asked(name: str) -> float | str:
-        try:
-            answer = client.get_products(**_price_query(instance, name))
-            return _price_per_hour(answer.get("PriceList") or [])
-        except Exception as error:
-            return f"AWS's price list was asked in vain: {_named(error)}"
-
-    own = asked(instance.name)
+    try:
+        answer = client.get_products(**_price_query(instance))
+    except Exception as error:
+        tell(instance, None, f"AWS's price list was asked in vain: {_named(error)}")
+        return
+    own = _price_per_hour(answer.get("PriceList") or [])
     if isinstance(own, str):
         tell(instance, None, own)
         return
-    price = Price(own, f"AWS price list, on demand, {instance.region}")
-    instance = replace(instance, prices=((instance.name, own),))
-    tell(instance, price, "")
-    for kind in same_gpus(instance):
-        found = asked(kind.name)
-        if isinstance(found, float):
-            prices = sorted((*instance.prices, (kind.name, found)))
-            instance = replace(instance, prices=tuple(prices))
-            tell(instance, price, "")
+    tell(instance, Price(own, f"AWS price list, on demand, {instance.region}"), "")
 
 
 def _named(error: Exception) -> str:
@@ -319,17 +309,17 @@ def _named(error: Exception) -> str:
     return str(code or type(error).__name__)
 
 
-def _price_query(instance: Instance, name: str) -> dict[str, Any]:
-    """Return the request for type `name` where `instance` runs: on demand, Linux, shared.
+def _price_query(instance: Instance) -> dict[str, Any]:
+    """Return the request for the type of `instance` where it runs: on demand, Linux, shared.
 
     The arguments of `get_products`; a training job's price is that of SageMaker.
     """
     wanted = {"regionCode": instance.region or ""}
     if instance.service == "sagemaker":
-        wanted |= {"instanceName": name, "component": "Training"}
+        wanted |= {"instanceName": instance.name, "component": "Training"}
     else:
         wanted |= {
-            "instanceType": name,
+            "instanceType": instance.name,
             "operatingSystem": "Linux",
             "tenancy": "Shared",
             "preInstalledSw": "NA",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from trainperf.fixes.gpu.cards import version
+from trainperf.fixes.host.cards import version
 from trainperf.machine.doctor.checks import Check
 from trainperf.machine.doctor.frameworks import Build
 from trainperf.model import Gpu, Machine

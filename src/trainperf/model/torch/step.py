@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, Site, taken
+from trainperf.model.basics import Missing, Site, Taken
 from trainperf.model.torch.compiling import Blocks, Compiling
 from trainperf.model.torch.loader import Loader
 from trainperf.model.training import Trainer
@@ -272,10 +272,7 @@ class Torch:
     trainer: Trainer | None = None
     compiling: Compiling = field(default_factory=Compiling)
 
-    @property
-    def split(self) -> tuple[StepPart, ...]:
-        """The parts of a step; raises `NotMeasured`."""
-        return taken(self.split_)
+    split = Taken[tuple[StepPart, ...]]()
 
     def part(self, name: Part) -> StepPart:
         """One part of a step; raises `NotMeasured` if it was not seen."""

@@ -30,9 +30,7 @@ class Instance:
 
     `name` is as told ("ml.g5.xlarge" in SageMaker); `type` is None for one that the package
     data does not describe. `hosts` is how many of them the job has. `source`
-    says who told ("SageMaker's resourceconfig.json", "instance metadata"). `prices` are
-    what AWS's price list says in this region, on demand, US dollars an hour: of this type
-    and of others with the same GPUs, as far as it answered.
+    says who told ("SageMaker's resourceconfig.json", "instance metadata").
     """
 
     service: Literal["ec2", "sagemaker"]
@@ -42,14 +40,6 @@ class Instance:
     zone: str | None = None
     hosts: int = 1
     source: str = ""
-    prices: tuple[tuple[str, float], ...] = ()
-
-    def price_ratio(self, name: str) -> float | None:
-        """The list price of type `name` over that of this one, None if not both are known."""
-        known = dict(self.prices)
-        if not known.get(self.name) or name not in known:
-            return None
-        return known[name] / known[self.name]
 
 
 @dataclass(frozen=True)

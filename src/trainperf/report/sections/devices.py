@@ -100,6 +100,8 @@ def _limits(use: ContainerUse) -> list[str]:
         told.append(f"Memory: {most} of {limit} used at most")
     if kills := dict(use.memory_events).get("oom_kill"):
         told.append(f"Memory: the kernel ended {kills} process{'es' if kills > 1 else ''}")
+    if (waited := use.memory_pressure or 0.0) >= _THROTTLED:
+        told.append(f"Memory: a task waited for it in {units.share(waited)} of the time")
     if use.swapped_in:
         told.append(f"Swap: {units.size(use.swapped_in)} read back by the whole machine")
     return told

@@ -87,6 +87,7 @@ class Driver:
         self._times = StepTimes(self.device, self.record)
         self._warming = LateSteps(self.device)
         self._closed = False  # all blocks are done
+        self._own = 0.0  # seconds of the block that our hooks took
         self._broken = False
         self._collections = Collections()
         if not self.plan.counts_only:
@@ -292,6 +293,7 @@ class Driver:
         if self.tracing is not None and not self.tracing.boundary():
             self._between_epochs()
         begins = plan.begin_if_settled()
+        self._own = 0.0 if begins else self._own + self.clock() - now.host
         if begins:  # its times begin at a mark, within a running pipeline
             self.calls()  # those of the steps before it
         self._span = Span("step", self._mark(begins or self._first))
@@ -390,7 +392,8 @@ class Driver:
             self.plan.timed(block.phase, seconds, steps)
         at = {"p": block.phase, "b": block.index, "s": block.started}
         size = None if self.batch is None else self.batches.size_in_bytes(self.batch)
-        self.record.write("block", **at, d=seconds, n=steps, bytes=size)
+        own = self._own * steps / block.steps  # legs tell of it
+        self.record.write("block", **at, d=seconds, n=steps, own=own, bytes=size)
         if called and block.phase == REAL:
             self.record.write("calls", b=block.index, n=block.steps, calls=called)
 

@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from types import CodeType
 from typing import Any
 
@@ -80,14 +81,11 @@ def _trains(model: Any, trained: set[int]) -> bool:
 def _alive(loops: Any, trained: set[int]) -> list[Any]:
     """The outermost modules in memory that own trained parameters; looked for once."""
     known = [reference() for reference in loops.models.alive]
-    if known and all(model is not None for model in known):
+    if known and None not in known:
         return known
     base: Any = sys.modules["torch"].nn.Module
-    modules = [
-        value
-        for value in gc.get_objects()
-        if issubclass(type(value), base) and "_modules" in vars(value)
-    ]
+    alive = (value for value in gc.get_objects() if issubclass(type(value), base))
+    modules = [module for module in alive if "_modules" in vars(module)]
     inside = {id(child) for module in modules for child in module._modules.values()}
     found = [model for model in modules if id(model) not in inside and _trains(model, trained)]
     loops.models.alive = [weakref.ref(model) for model in found]
@@ -162,10 +160,9 @@ def model_facts(loops: Any, call: ModelCall, trained: set[int]) -> dict[str, Any
 
 
 def _size(model: Any) -> int | None:
-    try:
+    with suppress(ValueError, RuntimeError):  # lazy ones that no forward has given a shape
         return sum(int(weight.numel()) for weight in model.parameters())
-    except (ValueError, RuntimeError):  # lazy ones that no forward has given a shape
-        return None
+    return None
 
 
 def _channels_last(modules: list[Any]) -> bool | None:
@@ -349,7 +346,6 @@ def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
 
 
 def _is_builtin(cls: type) -> bool:
-    """Whether a class is one of `torch.optim` itself, no subclass of it."""
     return f"{cls.__module__}.".startswith("torch.optim.")
 
 
@@ -361,21 +357,12 @@ def _setting(optimizer: Any, name: str) -> bool | None:
 
 
 def can_fuse(optimizer: Any) -> bool:
-    """Whether `fused=True` would be accepted: by class, device, dtype and settings.
+    """Whether `fused=True` would be accepted: by class, device and dtype.
 
-    The rules are those of `_default_to_fused_or_foreach` in `torch.optim.optimizer`;
-    sparse gradients are refused by the kernels themselves.
+    The rules are those of `_default_to_fused_or_foreach` in `torch.optim.optimizer`.
     """
     cls: Any = type(optimizer)
     if not _is_builtin(cls) or "fused" not in inspect.signature(cls.__init__).parameters:
         return False
-    if any(group.get("differentiable") for group in optimizer.param_groups):
-        return False
-    utils: Any = sys.modules["torch.utils._foreach_utils"]
-    supported = {"cuda", "cpu"}.intersection(utils._get_fused_kernels_supported_devices())
-    return all(
-        weight.is_floating_point()
-        and weight.device.type in supported
-        and not (weight.grad is not None and weight.grad.is_sparse)
-        for weight in parameters_of(optimizer)
-    )
+    weights = parameters_of(optimizer)
+    return all(one.is_floating_point() and one.device.type in ("cuda", "cpu") for one in weights)

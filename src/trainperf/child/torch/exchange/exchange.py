@@ -19,6 +19,7 @@ from ...process.process import Attempt
 from ...process.turns import Places
 from ...timing.loops import Extra
 from ..built import models
+from ..memory import distributed
 from . import ddp as torch_ddp
 
 MOST = 4
@@ -123,9 +124,9 @@ class Sums:
 
     def _is_gradient(self, tensor: Any) -> bool:
         memory = _memory(tensor)
-        if self._gradients is None or memory not in self._gradients:
+        if memory not in (self._gradients or ()):
             self._gradients = _gradients(self._loops.optimizers)
-        return memory in self._gradients
+        return memory in (self._gradients or ())
 
 
 def _memory(tensor: Any) -> int:
@@ -137,7 +138,6 @@ def _memory(tensor: Any) -> int:
 
 
 def _gradients(optimizers: list[Any]) -> set[int]:
-    """The addresses of the gradients of all that these optimizers update."""
     weights = (weight for one in optimizers for weight in models.parameters_of(one))
     return {_memory(weight.grad) for weight in weights if weight.grad is not None} - {0}
 
@@ -159,15 +159,6 @@ def method(loops: Any) -> str:
     if "torch.distributed.fsdp" in sys.modules and (kind := models.strategy(loops)) in SHARDED:
         return kind
     return BY_HAND if loops.sums.sizes else ""
-
-
-def distributed() -> Any:
-    """`torch.distributed` where a process group was initialised, else None."""
-    module: Any = sys.modules.get("torch.distributed")
-    try:
-        return module if module.is_available() and module.is_initialized() else None
-    except AttributeError:
-        return None
 
 
 def world() -> dict[str, Any] | None:

@@ -218,9 +218,6 @@ DEEPEST = 5
 
 def value_bytes(value: Any, depth: int = 0) -> int:
     """Bytes of the tensors, arrays and texts in a value of nested containers."""
-    numel = getattr(value, "numel", None)
-    if callable(numel) and hasattr(value, "element_size"):
-        return int(numel()) * int(value.element_size())
     if isinstance(getattr(value, "nbytes", None), int):
         return int(value.nbytes)
     if isinstance(value, (str, bytes, bytearray)):
@@ -232,14 +229,3 @@ def value_bytes(value: Any, depth: int = 0) -> int:
     if isinstance(value, (list, tuple)):
         return sum(value_bytes(each, depth + 1) for each in value)
     return 0
-
-
-def repeated(take_s: Callable[[int], float], seconds: float, most: int) -> list[float]:
-    """Seconds of some calls, as they say: two at least, but for one that uses up the `seconds`."""
-    until = time.monotonic() + seconds
-    times: list[float] = []
-    while len(times) < 2 or (time.monotonic() < until and len(times) < most):
-        times.append(take_s(len(times)))
-        if times[-1] > seconds:
-            break
-    return times

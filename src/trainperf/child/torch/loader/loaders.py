@@ -77,7 +77,6 @@ def watch_places(loops: Any, module: Any) -> None:
 
 
 def _key(loader: Any) -> tuple[Any, ...] | None:
-    """The key of the place where a loader was built: file, line and column."""
     where = getattr(loader, "_trainperf_site", None)
     return None if where is None else (where["file"], where["line"], where.get("col"))
 

@@ -128,7 +128,6 @@ def _members(items: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
 
 
 def _length(value: Any) -> int | None:
-    """The steps of a sequence; None for what is none."""
     if isinstance(value, (str, dict)) or getattr(value, "ndim", 1) == 0:
         return None
     try:

@@ -169,5 +169,4 @@ def _reached(cls: type) -> Iterator[CodeType]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The names that a piece of code and what is nested in it use."""
     return {name for one in frames.nested(code) for name in (*one.co_names, *one.co_freevars)}

@@ -27,7 +27,6 @@ from .items import (
     Items,
     cores_used,
     own_threads,
-    repeated,
     sampled,
     value_bytes,
 )
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 STAGE_S = 1.0
 """Seconds for one stage at most, once it has done what it must do at least."""
+MOST_COLLATED = 200
 SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
 
 _ACCESSES = {
@@ -164,16 +164,16 @@ class _Taking:
     def _collate(self, seconds: float) -> dict[str, Any]:
         data: Any = None
         batch: Any = None
-
-        def take_s(number: int) -> float:
-            nonlocal batch, data
-            data = self.items.batch(number)
-            began = time.monotonic()
-            batch = self.loader.collate_fn(data)
-            return time.monotonic() - began
-
+        times: list[float] = []
+        until = time.monotonic() + seconds
         with own_threads(self.loader):
-            times = repeated(take_s, seconds, 200)
+            while len(times) < 2 or (time.monotonic() < until and len(times) < MOST_COLLATED):
+                data = self.items.batch(len(times))
+                began = time.monotonic()
+                batch = self.loader.collate_fn(data)
+                times.append(time.monotonic() - began)
+                if times[-1] > seconds:
+                    break
         with Attempt(self.driver.process, "the lengths of items"):
             self.facts["length"] = (
                 lengths_in_items(data, batch) if isinstance(data, list) and data else None

@@ -185,7 +185,6 @@ def _cudnn_benchmark(probing: Probing) -> None:
 
 
 def _anomaly(probing: Probing) -> None:
-    """The pass without anomaly detection, against that with it."""
     import torch
 
     if not torch.is_anomaly_enabled():
@@ -202,7 +201,6 @@ def _capability() -> tuple[int, int]:
 
 
 def _in_float32(found: Pass) -> bool:
-    """Whether all parameters are float32, and nothing computes in another type."""
     import torch
 
     floating = {weight.dtype for weight in found.parameters if weight.is_floating_point()}
@@ -308,7 +306,6 @@ def _fused(probing: Probing) -> None:
 
 
 def _pair(optimizer: Any) -> tuple[Any, Any]:
-    """The optimizer as it is and with `fused=True`, each on copies of its own."""
     import torch
 
     if any(group.get("fused") for group in optimizer.param_groups):

@@ -352,8 +352,6 @@ def _parts(ledger: Ledger) -> dict[str, list[Any]]:
 
 
 def _calls(ledger: Ledger, seen: Settings) -> dict[str, Any]:
-    """Where a step calls what, and under which settings."""
-
     def where(wanted: Callable[[Key], bool]) -> dict[str, Any] | None:
         return site(_dearest(ledger, wanted))
 

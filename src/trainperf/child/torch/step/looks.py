@@ -12,8 +12,9 @@ import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..graphs import capturing
 
@@ -71,21 +72,19 @@ class Looks:
     works: bool = False  # a call that is no mere copy had a tensor
 
 
-@dataclass
-class _Operand:
-    tensor: weakref.ref[Any]
+class _Operand(NamedTuple):
+    tensor: Any  # a weak reference to it
     version: int
     size: int
     steps: set[int]
 
 
-@dataclass
-class _Rows:
+class _Rows(NamedTuple):
     of: int
     width: int
     weight: int
     sparse: bool
-    used: list[Any] = field(default_factory=list)
+    used: list[Any]
 
 
 class Observer:
@@ -93,7 +92,8 @@ class Observer:
 
     def __init__(self) -> None:
         self._torch: Any = sys.modules["torch"]
-        self._values = Values(self._torch)
+        self._known: dict[int, tuple[weakref.ref[Any], int, int]] = {}
+        self._new = 0
         self._multiplied: set[int] = set()
         self._spent_s = 0.0
         self._since: float | None = None
@@ -130,7 +130,7 @@ class Observer:
         many = result if isinstance(result, (tuple, list)) else (result,)
         for number, tensor in enumerate(many[:MOST_OPERANDS]):
             if isinstance(tensor, self._torch.Tensor) and all(tensor is not one for one in args):
-                self._values.put(tensor, hash((value, number)))
+                self._put(tensor, hash((value, number)))
 
     def _product(self, looks: Looks, step: int, args: Any) -> None:
         for tensor in args:
@@ -139,11 +139,10 @@ class Observer:
             self._multiplied.add(tensor.data_ptr())
             if not tensor.is_floating_point() or tensor.layout != self._torch.strided:
                 continue
-            root = tensor._base if tensor._is_view() else tensor
+            root: Any = tensor._base if tensor._is_view() else tensor
             key = (id(root), tensor.data_ptr(), tuple(tensor.shape))
             known = looks.operands.get(key)
-            before: Any = known.tensor() if known is not None else None
-            if known is not None and before is root and known.version == root._version:
+            if known is not None and known.tensor() is root and known.version == root._version:
                 known.steps.add(step)
             elif len(looks.operands) < MOST_CALLS:
                 reference = weakref.ref(root)
@@ -158,12 +157,9 @@ class Observer:
         device = given["query"].device.type
         if self._torch.is_autocast_enabled(device):
             dtype = self._torch.get_autocast_dtype(device)
-            given = {
-                name: value.to(dtype)
-                if hasattr(value, "dtype") and value.is_floating_point()
-                else value
-                for name, value in given.items()
-            }
+            for name, value in given.items():
+                if hasattr(value, "dtype") and value.is_floating_point():
+                    given[name] = value.to(dtype)
         if not self._math(given):
             return None
         needed = list(CHANGES)
@@ -185,20 +181,18 @@ class Observer:
         if not weight.requires_grad or indices.numel() > MOST_INDICES:
             return
         sparse = bool(args[place] if len(args) > place else kwargs.get("sparse"))
-        rows = looks.rows.setdefault(
-            id(weight), _Rows(weight.shape[0], weight.shape[1], weight.data_ptr(), sparse)
-        )
+        new = _Rows(weight.shape[0], weight.shape[1], weight.data_ptr(), sparse, [])
+        rows = looks.rows.setdefault(id(weight), new)
         if len(rows.used) < MOST_CALLS:
             rows.used.append(self._torch.unique(indices.detach()))
 
     def _call(self, looks: Looks, name: str, step: int, args: Any, kwargs: Any) -> int | None:
         calls = looks.calls[step]
-        if looks.differs or len(calls) >= MOST_CALLS or any(word in name for word in RANDOM):
-            looks.differs = True
-            return None
-        try:
-            value = hash((name, *self._hashed(args), *self._hashed(tuple(kwargs.items()))))
-        except Unknown:
+        value = None
+        if not (looks.differs or len(calls) >= MOST_CALLS or any(word in name for word in RANDOM)):
+            with suppress(Unknown):
+                value = hash((name, *self._hashed(args), *self._hashed(tuple(kwargs.items()))))
+        if value is None:
             looks.differs = True
             return None
         calls.append(value)
@@ -214,7 +208,7 @@ class Observer:
             if isinstance(one, self._torch.Tensor):
                 if one.requires_grad:
                     raise Unknown
-                yield self._values.of(one)
+                yield self._value(one)
             elif isinstance(one, (tuple, list)):
                 yield hash(tuple(self._hashed(one)))
             elif isinstance(one, slice):
@@ -239,11 +233,8 @@ class Observer:
         if rows:
             widest = max(rows, key=lambda one: one.of)
             used = int(self._torch.unique(self._torch.cat(widest.used)).numel())
-            told["rows"] = {
-                "used": used,
-                "of": widest.of,
-                "width": widest.width,
-                "sparse": widest.sparse,
+            told["rows"] = {"used": used} | {
+                name: getattr(widest, name) for name in ("of", "width", "sparse")
             }
         if steps > 1 and looks.works and not looks.differs:
             first = looks.calls[0]
@@ -258,10 +249,8 @@ class Observer:
             if tensor is None or tensor._version != known.version:
                 continue
             if steps > 1 and known.steps >= set(range(steps)):
-                return {
-                    "share": self._share_of_zeros(tensor.detach()),
-                    "shape": list(tensor.shape),
-                }
+                share = self._share_of_zeros(tensor.detach())
+                return {"share": share, "shape": list(tensor.shape)}
         return None
 
     def _share_of_zeros(self, tensor: Any) -> float:
@@ -275,21 +264,12 @@ class Observer:
             looked_at += part.numel()
         return 1 - others / looked_at
 
+    def _value(self, tensor: Any) -> int:
+        """The value of a tensor: equal numbers hold the same. Raises `Unknown`.
 
-class Values:
-    """Tells whether tensors hold what they held in another step.
-
-    A tensor that is still there and was not written into holds the same; one that a known
-    function made of the same holds the same, whether or not it is another object.
-    """
-
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self._known: dict[int, tuple[weakref.ref[Any], int, int]] = {}
-        self._new = 0
-
-    def of(self, tensor: Any) -> int:
-        """The value of a tensor: equal numbers hold the same. Raises `Unknown`."""
+        One that is still there and was not written into holds what it held; one that a known
+        function made of the same holds the same, whether or not it is another object.
+        """
         sample = ""
         if tensor.device.type == "cpu":
             # A few elements: an array of NumPy's may share its memory, and be written into.
@@ -297,15 +277,15 @@ class Values:
                 raise Unknown
             flat = tensor.detach().reshape(-1)
             sample = repr(flat[:: max(1, flat.numel() // SAMPLED)][: 2 * SAMPLED].tolist())
-        reference, version, value = self._known.get(id(tensor), (None, 0, 0))
-        before: Any = reference() if reference is not None else None
+        reference, version, value = self._known.get(id(tensor), (lambda: None, 0, 0))
+        before: Any = reference()
         if before is not tensor or version != tensor._version:
             self._new += 1
             value = self._new
-            self.put(tensor, value)
+            self._put(tensor, value)
         return hash((value, sample))
 
-    def put(self, tensor: Any, value: int) -> None:
+    def _put(self, tensor: Any, value: int) -> None:
         if not tensor.is_inference():
             self._known[id(tensor)] = weakref.ref(tensor), tensor._version, value
 

@@ -123,7 +123,6 @@ class OperatorTimes:
         return leaves, found
 
     def _by_operator(self) -> dict[str, list[int]]:
-        """Calls of each operator and the time of what it started."""
         names = self._names()
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         seen: set[tuple[str, int]] = set()

@@ -60,7 +60,6 @@ def record(driver: Driver, deadline: float) -> None:
 
 
 def _trace(driver: Driver, one: Pass) -> dict[str, Any]:
-    """The fields of the event `torch_trace`."""
     if one.device not in ("cpu", "cuda"):
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
     if 2 * one.once > TRACE_S / 2:

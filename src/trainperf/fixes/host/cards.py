@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
@@ -26,22 +25,6 @@ def gpus_of_run(evidence: Evidence) -> list[Gpu]:
         raise NotMeasured("which of the GPUs the script uses is not known")
     indices.update(evidence.device.of_others)
     return [gpu for gpu in evidence.machine.gpus if gpu.index in indices]
-
-
-def gpus_sampled(evidence: Evidence) -> list[tuple[Gpu, dict[str, Any]]]:
-    """Return the GPUs the run computes on, each with its use while the step ran alone.
-
-    Raises `NotMeasured` where the run is not on a GPU, or it is not known on which.
-    """
-    try:
-        phase = evidence.phase("resident")
-    except NotMeasured:
-        phase = evidence.phase("real")
-    uses = {use["index"]: use for use in phase.gpu}
-    sampled = [(gpu, uses[gpu.index]) for gpu in gpus_of_run(evidence) if gpu.index in uses]
-    if not sampled:
-        raise NotMeasured("the GPU was not sampled")
-    return sampled
 
 
 LEAST_SAMPLES = 3
@@ -77,8 +60,14 @@ class GpuThrottled(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find the GPU furthest below its clock for one of these reasons."""
+        try:
+            phase = evidence.phase("resident")
+        except NotMeasured:
+            phase = evidence.phase("real")
+        uses = {use["index"]: use for use in phase.gpu}
         slowed = []
-        for gpu, use in gpus_sampled(evidence):
+        for gpu in gpus_of_run(evidence):
+            use = uses.get(gpu.index, {})
             given = use.get("throttle_shares") or {}
             shares = {
                 reason: given[reason]

@@ -1,4 +1,4 @@
-"""How many threads an operation on the CPU has: one, fewer than there are cores, or too many."""
+"""Cores: a quota that stops a script, and operations on one thread, fewer or more than cores."""
 
 from __future__ import annotations
 
@@ -7,14 +7,79 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import step_seconds, threads_variable
+from trainperf.fixes.common.step import gpu_may_be_full, step_seconds, threads_variable
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, if_measured, ms, recorded_site
+from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
 from trainperf.fixes.dataloader._loader import ranks
-from trainperf.fixes.host.limits import OFTEN, throttled_share
 from trainperf.fixes.rows import Callee, SetArgument, SetVariable
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Site, is_taken
+
+GPU_FULL = 0.90
+"""Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
+
+OFTEN = 0.05
+"""Share of the quota's periods in which it must have been used up to matter; our choice."""
+
+
+class CpuQuota(Fix):
+    """Give the container more CPU time, or size threads and workers for what it has.
+
+    Why slow: A quota (`--cpus`, a limit of Kubernetes) counts CPU time per period of 0.1 s, over
+    all threads. When it is used up, every thread stands still until the next period. Pools are
+    sized by the cores that can be seen, so they use it up early, and all wait.
+    Changes: The container is started with a higher quota; or thread pools and loader workers are
+    set to the quota, which takes the stops away but adds no CPU time.
+    When not: Where the other cores are promised to other jobs: then only the sizes help.
+    """
+
+    concerns = "quota"
+    counted = True
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a quota that was used up in many of its periods while the script trained."""
+        use, machine = evidence.container, evidence.machine
+        quota = None if use is None else use.quota_cores
+        share = throttled_share(evidence)
+        visible = min(machine.visible_cores, machine.affinity_cores)
+        if quota is None or share < OFTEN or quota >= visible:
+            return None
+        if evidence.device.kind == "GPU" and gpu_may_be_full(evidence, GPU_FULL):
+            return None
+        whole = max(1, int(quota))
+        return Cause(
+            title=f"The container's CPU quota of {quota:g} core{'' if quota == 1 else 's'} stops "
+            "the script",
+            text=f"In {percent(share)} of the quota's periods it was used up before the period "
+            f"ended. {visible} cores can be seen, and pools of threads are sized for them.",
+            # Busy on all cores, a period's quota is gone after quota / visible of it.
+            saves=Saving(
+                f"no stops, as with all {visible} cores",
+                lambda: evidence.times.real * share * (1 - quota / visible),
+                of="all",
+            ),
+            advice=f"Start the container with more CPUs, or set threads and loader workers to "
+            f"{whole}.",
+            snippet=f"# as many cores as the work needs\ndocker run --cpus={visible} ...\n"
+            f"# or threads for the cores there are\nexport {threads_variable(evidence)}={whole}",
+        )
+
+
+def throttled_share(evidence: Evidence) -> float:
+    """The share of periods used up while it trained, else in the whole run.
+
+    Raises `NotMeasured` where the kernel tells neither.
+    """
+    try:
+        share = evidence.phase("real").throttled_share
+    except NotMeasured:
+        share = None
+    if share is None and evidence.container is not None:
+        share = evidence.container.throttled_share
+    if share is None:
+        raise NotMeasured("the kernel does not tell how often the quota was used up")
+    return share
+
 
 LEAST_CORES = 4
 """Cores from which one thread leaves cores idle: of fewer, the data's making takes the rest."""
@@ -63,13 +128,12 @@ class OmpThreads(Fix):
                 of="all",
                 most=lambda: _lost_at_most(evidence),
             )
-        seen = f" (the container's quota; {evidence.machine.affinity_cores} can be seen)"
         return Cause(
             title=f"Operations run on {threads} of {cores} cores"
             if few
             else f"{threads} threads share {may}",
             text=f"Operations have {threads} thread{'s' if threads > 1 else ''}, and the process "
-            f"may use {may}{seen if _by_quota(evidence) else ''}."
+            f"may use {may}{' of its quota' if _by_quota(evidence) else ''}."
             + if_measured(lambda: f" A step takes {ms(evidence.times.real)}."),
             saves=saves,
             sure=alone and (cores >= LEAST_CORES or evidence.framework.name == "tensorflow")

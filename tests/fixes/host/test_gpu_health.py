@@ -11,10 +11,9 @@ import pytest
 
 from fixes.boxes import CARDS
 from fixes.case_text import evidence_of
-from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import shown_findings
-from trainperf.fixes.gpu.cards import gpus_of_run, gpus_sampled, version
+from trainperf.fixes.host.cards import version
 from trainperf.machine.doctor.compatibility import fit
 from trainperf.model import CudaDevice, Evidence, Finding
 
@@ -84,18 +83,9 @@ def several(used: Sequence[int | None], *use: dict[str, Any], phase: str = "resi
     )
 
 
-def test_the_gpus_of_a_run_are_those_it_uses_however_busy_others_are() -> None:
-    assert [gpu.index for gpu, _ in gpus_sampled(several([2, 0], {}, {}, {}))] == [0, 2]
-    assert [gpu.index for gpu in gpus_of_run(several([3], {}))] == [3]
-
-
 def test_gpus_that_cannot_be_told_apart_are_not_judged() -> None:
-    for unknown in (several([None], {}), several([0, None], {}, {}), several([3], {}), CPU):
-        with pytest.raises(NotMeasured):
-            gpus_sampled(unknown)
-    for unknown in (several([None], {}), CPU):
-        with pytest.raises(NotMeasured):
-            gpus_of_run(unknown)
+    for unknown in (several([None], HOT), several([0, None], HOT, HOT), several([3], HOT), CPU):
+        assert not asked("gpu_throttled", unknown)
 
 
 def test_another_jobs_hot_gpu_is_not_this_runs_matter() -> None:

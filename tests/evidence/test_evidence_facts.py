@@ -22,7 +22,6 @@ BOTH = (
     {"e": "import", "name": "torch", "version": "2.13.0", "seconds": 2.0},
     {"e": "import", "name": "tensorflow", "version": "2.21.0", "seconds": 9.0},
 )
-PLACE = {"file": "train.py", "line": 7, "function": "step"}
 
 
 def trace(at, in_step=True):
@@ -45,21 +44,6 @@ def test_a_loop_of_pytorch_is_one_whatever_else_was_imported():
 def test_what_is_traced_beside_the_later_steps_is_no_retracing(before, events):
     made = observed(FIT, *before, UPDATE, *steps("real", [0.1] * 5), *events)
     assert retracing(made) is None
-
-
-def test_retracing_is_counted_over_the_steps_it_fell_into():
-    described = {
-        "e": "step_function",
-        "name": "train_step",
-        "compiled": True,
-        "where": PLACE,
-        "signatures": ["(TensorSpec(shape=(32, 8)), 1)", "(TensorSpec(shape=(32, 8)), 2)"],
-    }
-    made = observed(FIT, UPDATE, trace(100.6), trace(100.9), *steps("real", [0.1] * 5), described)
-    found = retracing(made)
-    assert (found.function, found.count, found.steps, found.seconds) == ("train_step", 2, 5, 1.0)
-    assert "Python value" in found.cause
-    assert found.where.line == 7
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,6 @@ def test_a_loop_over_data_within_one_of_epochs():
     assert told.where.line == 5
 
 
-def test_a_loop_over_data_alone_is_one_epoch():
-    assert found(DATA, around()).text == "1 epoch of 40 steps"
-
-
 def test_a_counter_of_the_loop_ends_each_epoch_sooner():
     assert found(DATA, around(each=25), EPOCHS).steps == 150
 

@@ -93,10 +93,6 @@ def test_what_a_gpu_runs_is_of_the_line_that_launched_it_beside_the_hosts_own_se
     assert [line.seconds for line in found.lines] == [line.seconds for line in on_cpu.lines]
 
 
-def test_without_samples_no_line_is_known() -> None:
-    assert isinstance(lines_of("loop_debugged"), Missing)
-
-
 def test_of_the_function_that_holds_the_loop_each_line_stands_for_itself() -> None:
     evidence = zoo.load("ranking_loop").evidence
     ranking, *others = evidence.lines.functions(evidence.loop.where)

@@ -85,17 +85,6 @@ def saving(at: float, seconds: float, line: int = 7) -> Event:
     return {"e": "saving", "s": at, "seconds": seconds, "where": where, "every": None}
 
 
-def test_evaluations_within_a_loop_are_counted_in_its_steps():
-    # ten steps of 0.1 s, of which the third and the eighth evaluate for two seconds more
-    durations = [0.1, 0.1, 2.1, 0.1, 0.1, 0.1, 0.1, 2.1, 0.1, 0.1]
-    made = steps("real", durations)
-    turn = found(*made, evaluation(100.25), evaluation(102.75))
-    assert (turn.turn, turn.steps) == ("evaluation", 5)
-    assert turn.training_s == pytest.approx(0.5)
-    (spent,) = turn.spent
-    assert (spent.what, spent.name, spent.seconds) == ("evaluation", "estimate_loss", 2.0)
-
-
 def test_checkpoints_and_samples_beside_evaluations_are_parts_of_their_own():
     # ten steps of 0.1 s; the third and the eighth evaluate, save and draw samples for 2.5 s
     made = steps("real", [0.1, 0.1, 2.6, 0.1, 0.1, 0.1, 0.1, 2.6, 0.1, 0.1])

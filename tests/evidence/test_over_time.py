@@ -81,10 +81,5 @@ def test_neighbours_that_came_later_are_the_reason_themselves():
     assert seen(RISING, samples=samples(waiting=lambda t: 1.0))  # there from the start
 
 
-@pytest.mark.parametrize("times", [[0.1] * 14, [0.1]])
-def test_too_few_blocks_tell_nothing(times):
-    assert over_time(observed(FIT, *blocks(times))) is None
-
-
 def test_a_short_run_tells_nothing():
     assert over_time(observed(FIT, *blocks(RISING, each_s=0.1))) is None

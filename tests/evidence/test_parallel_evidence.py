@@ -13,8 +13,8 @@ from fixes.case_text import evidence_of
 from recordings import steps
 from trainperf.evidence import read
 from trainperf.evidence.events import choose
-from trainperf.evidence.exchange import LONGER
 from trainperf.evidence.parallel import (
+    LONGER,
     joined,
     on_gpus,
     parallel,

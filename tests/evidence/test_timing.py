@@ -4,7 +4,6 @@ from recordings import FIT, block, observed, steps
 from trainperf.errors import NotMeasured
 from trainperf.evidence.timing import (
     between_epochs,
-    startup,
     times,
 )
 from trainperf.model import HostSample, Missing, Sample
@@ -101,16 +100,3 @@ def test_host_work_of_pytorch_is_missing_and_not_zero():
     for kind in ("iterator", "fit"):
         made = observed({**TORCH, "kind": kind}, *steps("resident", [0.1] * 4))
         assert isinstance(times(made).host_, Missing)
-
-
-def test_an_evaluation_before_the_first_step_is_told_within_the_set_up():
-    found = startup(
-        observed(
-            {"e": "hello", "t": 0.0},
-            {"e": "evaluation", "t": 5.0, "s": 2.0, "seconds": 3.0},
-            {"e": "first_update", "t": 8.0},
-            {"e": "loop", "kind": "update", "framework": "torch", "phases": ["real"], "t": 9.0},
-            {"e": "evaluation", "t": 30.0, "s": 27.0, "seconds": 3.0},
-        )
-    )
-    assert (found.setup_s, found.evaluation_s) == (8.0, 3.0)

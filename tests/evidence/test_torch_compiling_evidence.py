@@ -26,10 +26,6 @@ WARM_UP = steps("warmup", [0.1] * 4)
 REAL = steps("real", [0.1] * 10, block=1)
 
 
-def test_where_nothing_is_compiled_there_is_nothing():
-    assert read(UPDATE, *WARM_UP, *REAL) == Compiling()
-
-
 def test_what_was_compiled_while_trainperf_replayed_a_batch_does_not_count():
     made = steps("resident", [0.1] * 4)
     assert read(UPDATE, compiled(100.1), *made).recompiling is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recordings import FIT, observed, recording
-from trainperf.evidence.usage import usage
+from trainperf.evidence.timing import usage
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, PhaseUse, Sample
 
 REAL = {"e": "phase", "p": "real", "b": 0, "t": 10.0}

@@ -62,7 +62,8 @@ def run(number):
         try:
             if number != "plain":
                 if number == "replace":
-                    Loops.next = lambda *given: 1 / 0  # what `replace` puts in calls it
+                    # What `replace` puts in calls these, and PyTorch's own hooks.
+                    Loops.next = Loops.bare_update = lambda *given: 1 / 0
                 process = Process({**settings, "folder": f"{settings['folder']}/{number}"})
                 os.makedirs(process.settings["folder"], exist_ok=True)
                 frameworks = Frameworks(Training(process))

@@ -85,12 +85,6 @@ def test_the_whole_patch_is_written_where_nothing_changed():
     assert "read('a').take(1)" in texts["load.py"]
 
 
-def test_one_fix_alone_is_written():
-    made = planned(BOTH, "cache")
-    assert made.fixes == ("cache",)
-    assert after(made) == {"train.py": CACHED[f"{ROOT}/train.py"].decode(), "load.py": LOAD}
-
-
 def test_a_fix_outside_the_patch_is_written_when_it_is_named():
     made = planned(BOTH, "batch", "cache")
     assert "model.fit(ds).batch()" in after(made)["train.py"]
@@ -149,11 +143,6 @@ def test_a_second_fix_is_written_beside_the_first():
         planned(edited, "batch", **known)
 
 
-def test_a_list_of_written_fixes_that_were_undone_is_no_hindrance():
-    made = planned(BOTH, kept=BOTH, applied=KEPT)
-    assert made.diff() == SAVED.patch.diff
-
-
 def test_a_file_whose_hash_is_not_known_must_be_older_than_the_run():
     saved = diagnosed("steps")
     assert planned(BOTH, "cache", saved=saved).changes
@@ -169,11 +158,6 @@ def test_variables_are_named_and_change_no_file():
     assert made.in_source
     alone = planned(BOTH, "threads")
     assert (alone.changes, alone.in_source, alone.environment) == ((), False, {"THREADS": "2"})
-
-
-def test_nothing_to_write_is_no_error():
-    assert planned(BOTH, saved=replace(SAVED, patch=None)).fixes == ()
-    assert planned(BOTH, saved=diagnosed()).fixes == ()
 
 
 def test_edits_that_would_come_out_otherwise_than_tried_are_refused():

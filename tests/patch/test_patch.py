@@ -1,7 +1,7 @@
 import hashlib
 from dataclasses import replace
 
-from rewriting import Append, Variables, finding_of, marked
+from rewriting import Append, Variables, marked
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding, NotTaken
 from trainperf.patch.patch import Edits
@@ -94,22 +94,11 @@ def test_a_missing_file_costs_the_edit_and_not_the_report(tmp_path):
     assert "cannot be read" in patch.skipped[0].reason
 
 
-def test_no_findings_make_an_empty_patch():
-    patch = Edits("/project", FIXES, read).write([]).patch
-    assert (patch.diff, patch.findings, patch.skipped) == ("", (), ())
-
-
 def test_a_patch_holds_the_edits_of_all_findings_in_their_order():
     findings = [finding("append", call=".a()"), finding("append", call=".b()")]
     patch = Edits("/project", FIXES, read).write(findings).patch
     assert added(patch.diff) == ["ds = x.map(f).a().b()"]
     assert patch.findings == ("append",)
-
-
-def test_the_lines_an_edit_leaves_can_be_pasted():
-    assert Edits("/project", FIXES, read).lines(finding("append", call=".a()")) == (
-        "ds = x.map(f).a()"
-    )
 
 
 def test_a_head_whose_body_stays_as_it_is_has_one():
@@ -124,24 +113,6 @@ def test_a_head_whose_body_stays_as_it_is_has_one():
     given = replace(finding("append"), where=(site,))
     assert Edits("/project", {given.id: Split()}, lambda path: before.encode()).lines(given) == (
         "    return y\n\n\ndef load_double(y):\n    ..."
-    )
-
-
-def test_of_a_long_edit_the_middle_of_what_it_moves_is_left_out():
-    lines = [f"y{number}," for number in range(40)]
-    before, (site,) = marked("▸use(\n" + "".join(f"    {one}\n" for one in lines) + ")◂\n")
-
-    class Wrap(Fix):
-        """Move all arguments by four columns."""
-
-        def rewrite(self, script, finding):
-            moved = "".join(f"        {one}\n" for one in lines)
-            script.replace_call(site, f"wrapped(\n    used(\n{moved}    )\n)")
-
-    given = replace(finding("append"), where=(site,))
-    assert Edits("/project", {given.id: Wrap()}, lambda path: before.encode()).lines(given) == (
-        "wrapped(\n    used(\n        y0,\n        y1,\n        ...  # 36 lines as they are\n"
-        "        y38,\n        y39,\n    )"
     )
 
 
@@ -164,12 +135,6 @@ def test_an_edit_is_made_once_however_often_it_is_shown_and_written():
     assert Counts.made == 2  # one on the script as it is, one on top of the other
 
 
-def test_an_edit_that_cannot_be_written_has_no_lines():
-    assert Edits("/project", FIXES, read).lines(finding("half")) == ""
-    assert Edits("/project", FIXES, read).lines(finding("broken")) == ""
-    assert Edits("/project", {}, read).lines(finding("explain")) == ""
-
-
 def test_only_the_named_findings_are_written_in_the_order_of_their_names():
     findings = [
         finding("append", call=".a()"),
@@ -184,13 +149,6 @@ def test_only_the_named_findings_are_written_in_the_order_of_their_names():
     assert patch.findings == ()
     assert [each.what for each in patch.skipped] == ["explain"]
     assert Edits("/project", FIXES, read).write(findings, only=[]).patch.findings == ()
-
-
-def test_what_changes_the_experiment_is_written_only_when_allowed():
-    semantic = [finding("append", equivalence=Equivalence.SEMANTICS, call=".a()")]
-    assert Edits("/project", FIXES, read).write(semantic).patch.findings == ()
-    patch = Edits("/project", FIXES, read).write(semantic, only=["append"]).patch
-    assert patch.findings == ("append",)
 
 
 def test_variables_are_part_of_the_patch_and_must_agree():
@@ -214,9 +172,3 @@ def test_a_patch_names_its_root_and_the_hashes_of_what_it_starts_from(tmp_path):
     assert file.sha256 == hashlib.sha256(PLAIN.encode()).hexdigest()
     assert list(written.contents) == [file.path]
     assert Edits(tmp_path, FIXES).write([]).patch.root == str(tmp_path)
-
-
-def test_a_fix_that_sets_variables_needs_no_place_to_be_written():
-    made = finding_of(FIXES["variables"])
-    assert made.rewritable
-    assert not finding_of(FIXES["append"]).rewritable

@@ -46,7 +46,7 @@ from trainperf.model import (
     Verdict,
     Volume,
 )
-from trainperf.model.running import RunningJob
+from trainperf.model.diagnosis import RunningJob
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
 from trainperf.report.sections import costs, devices, money, storage, training

@@ -6,7 +6,7 @@ import pytest
 from kit.simulated import Machine, SimulatedLeg, candidate
 from trainperf.model import Ratio
 from trainperf.recording.run import Epoch
-from trainperf.trial.budget import MIN_PAIRS, settle_steps
+from trainperf.trial.budget import MIN_PAIRS
 from trainperf.trial.contest import (
     MAX_PAIRS,
     MOST_PAIRS,
@@ -82,11 +82,6 @@ def spread(middle, by, count):
 )
 def test_a_contest_is_over_where_its_pairs_tell_enough(speedup, by, pairs, over):
     assert enough(contest(*spread(speedup, by, pairs)), 0.02) is over
-
-
-@pytest.mark.parametrize(("step_s", "steps"), [(2.0, 0), (0.3, 0), (0.2, 1), (0.02, 3)])
-def test_a_step_as_long_as_a_slice_counts_at_once_where_none_is_hidden_before_it(step_s, steps):
-    assert settle_steps(step_s, settles=False) == steps
 
 
 class Epochs(SimulatedLeg):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fixes.boxes import GIB, GPU, cores
+from fixes.boxes import GIB, cores
 from fixes.case_text import evidence_of
 from recordings import recording
 from rewriting import marked
@@ -255,13 +255,6 @@ def beside_neighbours(one):
     return replace(one, evidence=seen)
 
 
-def test_a_low_bound_from_beside_neighbours_says_nothing(subject, monkeypatch):
-    monkeypatch.setattr(type(FIXES["tf_interleave_parallel"]), "usual", 3.0)
-    one = subject(PARALLEL, finding("tf_interleave_parallel", 0.7, READ))
-    assert names(planned(one)) == ["tf_map_parallel"]
-    assert names(planned(beside_neighbours(one))) == ["tf_map_parallel", "tf_interleave_parallel"]
-
-
 def test_no_trial_is_refused_for_what_threads_took_that_spun_beside_neighbours(subject):
     slow = subject(PARALLEL, first=300.0)
     assert planned(slow).how.mode == "none"
@@ -282,16 +275,6 @@ def test_legs_stand_side_by_side_as_far_as_they_fit(subject, how, mode, why, slo
     made = planned(subject(PARALLEL, **how))
     assert (made.how.mode, made.how.mode_reason) == (mode, why)
     assert made.costs.slots == slots
-
-
-def test_legs_on_a_gpu_take_no_more_memory_of_it_than_they_need(subject):
-    one = subject(PARALLEL)
-    on_gpu = replace(one, evidence=replace(one.evidence, device=GPU))
-    assert planned(on_gpu).how.growth
-    user = replace(on_gpu.recording.run, env={"TF_FORCE_GPU_ALLOW_GROWTH": "false"})
-    theirs = replace(on_gpu, recording=replace(on_gpu.recording, run=user))
-    assert not planned(theirs).how.growth
-    assert not planned(one).how.growth
 
 
 def test_all_legs_share_what_they_compile_apart_from_the_users(subject):
@@ -378,23 +361,3 @@ def test_given_changes_are_tried_and_no_finding_is(subject):
     assert one.run.leg is not None
     assert one.difference == 0.02
     assert made.changes.write(("fast",)).contents == {}
-
-
-def test_changes_go_together_where_they_do_not_meet(subject):
-    plain = subject()
-    command = plain.recording.run.command
-    changes = (
-        change(plain, "a", sources={"/a.py": b"x"}, command=(*command, "--lr=1")),
-        change(plain, "b", sources={"/b.py": b"y"}, env={"X": "1"}, command=("py", *command[1:])),
-        change(plain, "c", files={"/a.py": None}),
-        change(plain, "d", env={"X": "2"}),
-        change(plain, "e", command=("other", *command[1:])),
-    )
-    edits = planned(replace(plain, changes=changes)).changes
-    both = edits.join(("a", "b"))
-    assert both.name == "a+b"
-    assert both.run.command == ("py", *command[1:], "--lr=1")
-    assert both.run.sources == {"/a.py": b"x", "/b.py": b"y"}
-    assert edits.join(("a", "c")) == "they change the same file: a.py"
-    assert edits.join(("b", "d")) == "they set the same variable: X"
-    assert edits.join(("b", "e")) == f"they change the same word of the command: {command[0]}"

@@ -69,11 +69,3 @@ def test_what_trained_and_has_ended_is_named(started):
     os.kill(other, signal.SIGKILL)
     assert until(lambda: has_ended(other))
     assert processes.gone() == [other]
-
-
-def test_a_process_of_another_run_is_not_taken_for_one_that_trains(started):
-    first, _ = started
-    processes = Processes(first, RUN_FILE)
-    processes.find([os.getpid()])
-    os.kill(first, signal.SIGSTOP)
-    assert until(processes.is_stopped), "what was started stands for those that train"

@@ -7,9 +7,8 @@ import pytest
 from kit.simulated import Machine, candidate
 from trainperf.recording.run import Epoch
 from trainperf.trial.budget import MIN_PAIRS
-from trainperf.trial.contest import OF_CONTROL, Contest
+from trainperf.trial.contest import OF_CONTROL
 from trainperf.trial.legs.faults import LegFailed
-from trainperf.trial.ratio import Pair
 
 QUICK = {"start_s": 0.1}
 
@@ -131,30 +130,6 @@ def test_a_leg_that_warms_up_on_its_device_is_not_paused(compared):
     assert [leg.pauses > 0 for leg in usual.legs if leg.name == "slow"] == [True]
 
 
-def test_the_rate_of_a_contest_is_what_it_may_save_in_each_second_that_it_still_takes(monkeypatch):
-    machine = Machine()
-    with machine.queue(monkeypatch) as queue:
-        queue._base.ready_s, queue._series_of(None).control.decided = 2.0, True
-
-        def rate(pairs=(), ready_s=1.0, first=False, spent_s=0.0, **fields):
-            leg = machine.leg("a", None, None)
-            leg.ready_s, leg.started_s, leg.spent_s = ready_s, 1.0, spent_s
-            given = [Pair(one * 10.0, 10.0, 10.0, 3) for one in pairs]
-            one = Contest(leg, candidate("a", **fields), given)
-            queue._entered = [one] if first else [Contest(leg), one]
-            return queue._rates()[one]
-
-        assert rate(hope=2.0) > rate(hope=1.5) > rate(hope=1.1)
-        assert rate(hope=2.0) > rate(hope=2.0, share=0.3)
-        assert rate(hope=2.0) > rate(hope=2.0, apart=True) > 0
-        assert rate([1.4] * 5, hope=1.1) > rate([1.1] * 5, hope=1.4), "what was seen counts"
-        assert rate(ready_s=None, spent_s=1.5) > rate(ready_s=None)  # nearly there
-        assert rate(ready_s=None) > rate(ready_s=None, spent_s=30.0)  # nobody knows how long
-        assert rate(ready_s=None, first=True, hope=1.05) > rate(ready_s=None, hope=9.0)
-        overdue = rate(ready_s=None, first=True, hope=1.05, spent_s=30.0)
-        assert overdue < rate(ready_s=None, hope=9.0)
-
-
 @pytest.mark.parametrize("slots", [8, 2])
 def test_what_could_change_nothing_any_more_takes_no_more_time(monkeypatch, slots):
     def look(measured, candidates):
@@ -261,10 +236,3 @@ def test_a_judged_change_that_fails_in_one_process_has_failed(compared):
     found = compared(machine, [candidate("x", difference=0.02)])["x"]
     assert str(found.failure) == "x breaks"
     assert all(leg.ended for leg in machine.legs if leg.name == "x")
-
-
-def test_what_was_measured_beside_others_stands_where_nothing_could_be_alone(compared):
-    compared(Machine(a={"step_s": 0.05}), "a")
-    queue = compared.queue
-    queue._slots, queue._fresh.legs = 1, 1  # no memory, and then no slice until the time was over
-    assert queue.baseline().control.pairs >= MIN_PAIRS

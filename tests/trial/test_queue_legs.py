@@ -28,8 +28,8 @@ from trainperf.trial.legs import leg as leg_module
 from trainperf.trial.legs import starting
 from trainperf.trial.legs.faults import LegFailed, OutOfMemory
 from trainperf.trial.legs.leg import Leg
-from trainperf.trial.outcome import Measured, trial
-from trainperf.trial.queue import ALONE, RAN_OUT, Queue
+from trainperf.trial.outcome import trial
+from trainperf.trial.queue import ALONE, Queue
 
 pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
@@ -252,13 +252,6 @@ def test_who_needs_the_card_for_itself_is_tried_alone_before_it_is_called_failed
     assert str(none.failure).startswith("fails: OutOfMemoryError")
     assert small.ratio.speedup > 1.5
     assert again.ratio.speedup > 1.5
-
-
-def test_who_could_not_be_tried_alone_in_time_is_late_and_did_not_fail(tmp_path):
-    engine, candidate = on_card(tmp_path, most=10)
-    with engine:
-        (late,) = engine._tried_alone([Measured(candidate("a"))], clock(0.0))
-    assert (late.late, late.note) == (True, RAN_OUT)
 
 
 @pytest.mark.alone

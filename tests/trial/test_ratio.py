@@ -70,12 +70,6 @@ def test_a_steady_drift_of_the_machine_cancels():
     assert (found.low, found.high) == pytest.approx((TRUE, TRUE), rel=1e-9)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_fewer_than_three_pairs_have_no_interval(count):
-    with pytest.raises(ValueError, match=f"not {count}"):
-        ratio(pairs(*[1.0] * count))
-
-
 @pytest.mark.parametrize(
     ("freedom", "known"),
     [(2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (7, 2.365), (11, 2.201), (23, 2.069)],

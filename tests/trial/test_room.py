@@ -67,14 +67,6 @@ def told(index=0, uuid="GPU-1", total=80, free=60, reserved=16, peak=20):
     return {"e": "gpu_memory", "index": index, "uuid": uuid, **sizes}
 
 
-def of_processes(*readings):
-    """Samples of GPU 0: bytes used, and by process."""
-    return tuple(
-        Sample(float(t), None, (GpuSample(0, memory_used=used, memory_of=held),))
-        for t, (used, held) in enumerate(readings)
-    )
-
-
 def test_what_probes_took_is_nothing_that_a_leg_needs():
     seen = on_gpus([0], [4 * GIB], [12 * GIB])
     before = recording(TORCH, FACTS, samples=seen, gpus=(gpu(),))
@@ -82,16 +74,6 @@ def test_what_probes_took_is_nothing_that_a_leg_needs():
     assert room(replace(before, events={}), box()).legs == 1
     host_memory = recording(FACTS, samples=samples(GIB, 2 * GIB, 20 * GIB))
     assert room(host_memory, box(memory_available=32 * GIB)).legs == MANY
-
-
-def test_a_leg_needs_what_the_processes_of_the_run_held_whatever_others_do():
-    seen = of_processes((2 * GIB, {77: 2 * GIB}), (9 * GIB, {1: 4 * GIB, 77: 5 * GIB}))
-    found = room(recording(TORCH, samples=seen, gpus=(gpu(),)), box())
-    assert found.legs == 2
-    assert found.reason == "the script takes 4.0 GiB of the memory of GPU 0, and 11.0 GiB is free"
-    in_a_container = of_processes((2 * GIB, {}), (9 * GIB, {4711: 7 * GIB}))
-    found = room(recording(TORCH, samples=in_a_container, gpus=(gpu(),)), box())
-    assert "takes 7.0 GiB" in found.reason
 
 
 def test_a_script_on_the_cpu_does_not_care_for_gpus():

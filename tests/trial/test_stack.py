@@ -201,14 +201,6 @@ def test_what_remains_is_not_kept_unseen_if_it_breaks_when_measured_again(how):
     assert found.fixes == ("a", "b", "c")
 
 
-def test_after_an_interrupt_nothing_more_is_started():
-    bench = Bench({"a": 2.0, "b": 1.5})
-    bench.interrupted = True
-    found = bench.stack()
-    assert (found.fixes, bench.asked) == (("a",), [])
-    assert reasons(found) == {"b": "not measured on top of a: interrupted"}
-
-
 def test_when_the_unchanged_script_has_ended_what_was_measured_stays():
     bench = Bench({"a": 2.0, "b": 1.5})
 

@@ -17,7 +17,7 @@ import psutil
 from trainperf import ranks
 from trainperf.errors import TrainperfError
 from trainperf.model import Run
-from trainperf.model.running import RunningJob
+from trainperf.model.diagnosis import RunningJob
 from trainperf.run.running import Job, is_alive
 from trainperf.samplers.nvml import NvmlSampler
 from trainperf.samplers.process_tree import ProcessTree

@@ -72,14 +72,14 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
     import json
 
     from trainperf.model.words import count
-    from trainperf.sagemaker import packing, service, submitting
-    from trainperf.sagemaker.job import request
+    from trainperf.sagemaker import job as jobs
+    from trainperf.sagemaker import packing, service
 
     settings, say = read_settings({}), _say()
     job = _job(given)
-    installed = submitting.installed_by(given["wanted"], trainperf.__version__)
+    installed = jobs.installed_by(given["wanted"], trainperf.__version__)
     if dry_run:
-        click.echo(json.dumps(request(job), indent=2))
+        click.echo(json.dumps(jobs.request(job), indent=2))
         return
     packed = packing.pack(given["source_dir"], job.script)
     for name in packed.left_out:
@@ -90,7 +90,7 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
         f"{job.instance_type} in {made.region} for {job.max_runtime_s // 60} minutes at most; AWS "
         f"charges for it, and for what is stored in {job.output}"
     )
-    submitting.submit(made, job, packed, installed, say)
+    jobs.submit(made, job, packed, installed, say)
     if no_wait:
         say(f"its report: trainperf sagemaker fetch {job.name} --region {made.region}")
         return
@@ -156,11 +156,12 @@ def _job(given: dict[str, Any]) -> Job:
 def _finish(made: Service, name: str, script: str, settings: Settings, say: Say) -> None:
     from trainperf import store
     from trainperf.commands import run_folders, session
-    from trainperf.sagemaker import service, submitting
+    from trainperf.sagemaker import job as jobs
+    from trainperf.sagemaker import service
 
     folder = run_folders.new_folder(settings, script)
     try:
-        found = submitting.collect(made, name, folder, say, service.POLL_S)
+        found = jobs.collect(made, name, folder, say, service.POLL_S)
     except BaseException as error:
         (folder / "output.tar.gz").unlink(missing_ok=True)
         with suppress(OSError):
@@ -168,7 +169,7 @@ def _finish(made: Service, name: str, script: str, settings: Settings, say: Say)
         if not isinstance(error, KeyboardInterrupt):
             raise
         say(f"the job {name} goes on, and costs money until it ends")
-        say(submitting.how_to_stop(made, name))
+        say(jobs.how_to_stop(made, name))
         say(f"its report: trainperf sagemaker fetch {name} --region {made.region}")
         sys.exit(130)
     if found.is_dir():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -26,7 +26,6 @@ from trainperf.model import (
     Machine,
     Measure,
     Outcome,
-    Patch,
     Recording,
     Run,
     Training,
@@ -214,7 +213,7 @@ def first_verdict(
     made = edits(root)
     findings = parts.read_or(findings, "their lines", pasteable, findings, made)
     verdict = parts.read_or(UNTOLD, "the verdict", rank.verdict, evidence, findings)
-    patch = parts.read_or(None, "the patch", _patch, findings, made)
+    patch = parts.read_or(None, "the patch", lambda: made.write(findings).patch)
     diagnosis = assemble(recording, evidence, findings, verdict, patch)
     return replace(
         diagnosis,
@@ -288,16 +287,10 @@ def _proven(
     findings = parts.read_or(
         shown, "the order after the trials", rank.after_trials, shown, tried.trials, evidence
     )
+    judged_by = evidence, findings, tried.trials
     return replace(
         first,
-        verdict=parts.read_or(
-            first.verdict,
-            "the verdict",
-            rank.verdict_after,
-            evidence,
-            findings,
-            tried.trials,
-        ),
+        verdict=parts.read_or(first.verdict, "the verdict", rank.verdict_after, *judged_by),
         findings=findings,
         trials=tried.trials,
         trying=tried.trying,
@@ -316,7 +309,7 @@ def _proven(
         notes=(
             *first.notes,
             *rank.spinning(evidence, tried.trying, tried.step_s),
-            *_passing(tried),
+            *map(LASTS.format, tried.passing),
             *(
                 f"{finding.id} is not listed: the patch edits the code that it told of"
                 for finding in told
@@ -326,6 +319,10 @@ def _proven(
     )
 
 
+LASTS = (
+    "the gain of {} is that of the steps that were compared; "
+    "it lasts as long as what it mends goes on"
+)
 OWN_CODE = ("own work", "outside")
 """What findings concern that tell only what some lines of the user's take: an edit answers them."""
 
@@ -341,23 +338,10 @@ def _answered(findings: Iterable[Finding], evidence: Evidence, tried: Tried) -> 
     return answered(own, tried.patch, evidence.loop.where, default_reader)
 
 
-def _passing(tried: Tried) -> Iterator[str]:
-    """Notes on kept fixes whose gain may not last."""
-    for fix in tried.passing:
-        yield (
-            f"the gain of {fix} is that of the steps that were compared; "
-            "it lasts as long as what it mends goes on"
-        )
-
-
 def pasteable(findings: Iterable[Finding], edits: Edits) -> tuple[Finding, ...]:
     """The findings, each with the user's own lines as its edit leaves them, if it has one."""
     written = ((finding, edits.lines(finding)) for finding in findings)
     return tuple(replace(one, snippet=lines) if lines else one for one, lines in written)
-
-
-def _patch(findings: tuple[Finding, ...], edits: Edits) -> Patch:
-    return edits.write(findings).patch
 
 
 def patch_root(run: Run, findings: tuple[Finding, ...]) -> str:

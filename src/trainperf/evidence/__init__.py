@@ -11,7 +11,6 @@ from dataclasses import replace
 from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
-from trainperf.evidence.exchange import strategy
 from trainperf.evidence.facts import (
     callbacks,
     framework,
@@ -23,11 +22,19 @@ from trainperf.evidence.facts import (
 )
 from trainperf.evidence.length import length
 from trainperf.evidence.outside import around, outside
-from trainperf.evidence.parallel import joined, on_gpus, parallel, whole_job
+from trainperf.evidence.parallel import joined, on_gpus, parallel, strategy, whole_job
 from trainperf.evidence.stacks import functions, lines, seen
-from trainperf.evidence.timing import CALM, between_epochs, collections, probes, startup, times
+from trainperf.evidence.timing import (
+    CALM,
+    between_epochs,
+    collections,
+    probes,
+    startup,
+    times,
+    usage,
+    waited,
+)
 from trainperf.evidence.torch import torch
-from trainperf.evidence.usage import usage, waited
 from trainperf.model import (
     Device,
     DrawnFrom,

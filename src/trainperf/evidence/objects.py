@@ -34,7 +34,7 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
     if observed is not None:
         ends = [event["t"] for event in observed.loop if event["e"] in ("block", "step")]
         begin, end = observed.start["t"], max(ends, default=end)
-    sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
     lasts: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     processes: list[Busy] = []
@@ -44,12 +44,11 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
         last = next((event for event in reversed(counted) if event["t"] <= end + LATE_S), None)
         if last is None:
             continue
-        before = {bucket["bucket"]: bucket for bucket in first["buckets"]} if first else {}
-        took = 0.0
+        took, before = 0.0, {sums["bucket"]: sums for sums in (first or {"buckets": ()})["buckets"]}
         for bucket in last["buckets"]:
             name, earlier = bucket["bucket"], before.get(bucket["bucket"], {})
             added = {key: bucket[key] - earlier.get(key, 0) for key in SUMMED}
-            sums[name].update(added)
+            counts[name].update(added)
             errors[name].update(bucket["errors"])
             errors[name].subtract(earlier.get("errors", {}))
             lasts[name].append(bucket)
@@ -60,12 +59,12 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
             since = max(begin, min(last["t"] - busy, *told))
             processes.append((since, last["t"], max(1.0, took / busy)))
     found = []
-    for name, numbers in sums.items():
+    for name, numbers in counts.items():
         requests, gets = int(numbers["requests"]), int(numbers["gets"])
         common = os.path.commonprefix([bucket["prefix"] for bucket in lasts[name]])  # noqa: RUF071
         endpoint = next((last["endpoint"] for last in lasts[name] if last["endpoint"]), "")
         public = "amazonaws.com" in endpoint and "vpce" not in endpoint  # boto3 finds it by itself
-        made = Objects(
+        objects = Objects(
             bucket=name,
             prefix=common[: common.rfind("/") + 1],
             requests=requests,
@@ -73,13 +72,13 @@ def seen(recording: Recording) -> tuple[Objects, ...]:
             bytes=int(numbers["bytes"]),
             mean_object_bytes=numbers["sized_bytes"] / gets if gets else None,
             errors=tuple(sorted((+errors[name]).items())),
-            body_s=numbers["body_s"] / gets if gets else None,
+            body_s=numbers["body_s"] / numbers["gets"] if numbers["gets"] else None,
             seconds=end - begin if end > begin else None,
             concurrency=_concurrency(processes) if requests else None,
             requests_per_step=_per_step(name, recording, observed) if observed else None,
             endpoint="" if public else endpoint,
         )
-        found.append(made)
+        found.append(objects)
     return tuple(found)
 
 

@@ -47,7 +47,6 @@ BLOCKS = 6
 """So many blocks the steps are grouped into, at least, where there are as many."""
 FEWEST = 3
 """Steps with which something can be said: the first only fills the GPU's queue."""
-NOT_TRIED = Missing("a trace holds no step with its batch already there")
 NOT_DRAINED = Missing("a trace does not hold the input by itself")
 COPY = "Memcpy HtoD"
 BACKWARD = "autograd::engine::evaluate_function: "

@@ -29,7 +29,9 @@ from trainperf.model.facts import (
     CallbackCost,
     ChangingNumber,
     Device,
+    DrawnFrom,
     Framework,
+    Function,
     FunctionCost,
     LayerFacts,
     Loop,
@@ -39,6 +41,7 @@ from trainperf.model.facts import (
     PhaseUse,
     Retracing,
     StackSamples,
+    Stage,
     StepFunction,
 )
 from trainperf.model.findings import (
@@ -64,7 +67,6 @@ from trainperf.model.parallel import (
     Straggler,
     Strategy,
 )
-from trainperf.model.pipeline import DrawnFrom, Function, Stage
 from trainperf.model.timing import (
     BetweenEpochs,
     Collections,

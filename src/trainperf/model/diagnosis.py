@@ -10,7 +10,6 @@ from trainperf.model.check import Check
 from trainperf.model.evidence import Evidence
 from trainperf.model.facts import Loop
 from trainperf.model.findings import Finding, NotTaken, Patch
-from trainperf.model.running import RunningJob
 from trainperf.model.timing import Measure
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
@@ -123,6 +122,26 @@ class TraceRead:
     steps: int
     workers: bool = False
     pageable_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """The job whose command was diagnosed, and what it took of the machine meanwhile.
+
+    `pid` is the process that was asked for, `started_by` the one whose command was run: its
+    launcher or parent, where it is another. `began` is ISO 8601, UTC. `cores` is how many it kept
+    busy while it was diagnosed, None if that was not seen. `gpu_memory` is what it held of the
+    GPUs before, in bytes, None if no GPU or driver tells. `changed` are files of its program that
+    are newer than the job.
+    """
+
+    pid: int
+    started_by: int
+    began: str
+    ended: bool
+    cores: float | None
+    gpu_memory: int | None
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from trainperf.model.facts import (
     PhaseUse,
     Retracing,
     StackSamples,
+    Stage,
     StepFunction,
 )
 from trainperf.model.lines import StepLines
 from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel, Strategy
-from trainperf.model.pipeline import Stage
 from trainperf.model.timing import (
     BetweenEpochs,
     Collections,

@@ -70,14 +70,6 @@ def measured(speedup: float, low: float | None, high: float | None, words: str =
     return f"{value}×{words} ({least} to {most})"
 
 
-def duration(value: float) -> str:
-    """Write a long time, given in seconds, to two digits: "41 min", "3.4 min", "1.2 h"."""
-    for size, unit in ((3600.0, "h"), (60.0, "min")):
-        if value >= 1.5 * size:
-            return f"{number(value / size, 2 if value < 100 * size else 3)} {unit}"
-    return seconds(value)
-
-
 def clock(value: float) -> str:
     """Write a time as one speaks of it: "12 min 10 s", "2 h 5 min", "41.3 s", "3 d 4 h"."""
     if value < 59.95:
@@ -109,14 +101,6 @@ def size(value: float) -> str:
             return f"{value:.0f} {unit}" if unit == "bytes" else f"{number(value)} {unit}"
         value /= 1024
     return f"{number(value)} TiB"
-
-
-def decimal_size(value: float) -> str:
-    """Write a number of bytes in kB, MB or GB, as AWS speaks of S3."""
-    for unit, many in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if value >= many * 0.9995:
-            return f"{number(value / many)} {unit}"
-    return f"{value:.0f} bytes"
 
 
 def count(many: int, thing: str) -> str:

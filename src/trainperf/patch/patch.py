@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 
 from trainperf.errors import CannotRewrite
@@ -143,7 +142,7 @@ class Edits:
 
         '' where it has no edit of its own, or a long one; never raises. Indentation that all
         lines share is left out, and "..." stands between places, and for the body that follows a
-        head. Of a long edit the middle of what it only moves is left out.
+        head.
         """
         try:
             return _added_lines(self.of(finding).shown)
@@ -181,22 +180,7 @@ def _added_lines(diff: str) -> str:
     if texts and not texts[-1].endswith(":"):
         parts.pop()
     text = "\n".join(parts)
-    if text.count("\n") >= MOST_LINES:
-        text = _folded(text, {line[1:].strip() for line in diff.splitlines() if line[:1] == "-"})
     return text if text.count("\n") < MOST_LINES else ""
-
-
-def _folded(text: str, removed: set[str]) -> str:
-    """The lines of `text`, of each run that was `removed` elsewhere the first and the last two."""
-    lines = list[str]()
-    for moved, run in groupby(text.split("\n"), lambda line: line.strip() in removed):
-        those = list(run)
-        if moved and len(those) > 5:
-            between = next(line for line in those[2:] if line.strip())
-            space = between[: len(between) - len(between.lstrip())]
-            those = [*those[:2], f"{space}...  # {len(those) - 4} lines as they are", *those[-2:]]
-        lines += those
-    return "\n".join(lines)
 
 
 def _rest(text: str) -> str:

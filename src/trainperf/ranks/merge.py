@@ -129,15 +129,14 @@ def _differing(members: Sequence[Found]) -> Iterator[str]:
     looked_at = [(label, ranks) for (label, sha256), ranks in scripts.items() if sha256]
     for label, ranks in looked_at[1:]:
         yield f"{ranks_in_words(ranks)} ran another {label} than {first}: the figures are of both"
-    for versions in (_frameworks, lambda record: f"trainperf {record.trainperf_version}"):
+    for versions in (
+        lambda record: ", ".join(map(" ".join, sorted(record.frameworks.items()))),
+        lambda record: f"trainperf {record.trainperf_version}",
+    ):
         groups = _grouped(members, versions)
         known = [(words, ranks) for words, ranks in groups.items() if words]
         for words, ranks in known[1:]:
             yield f"{ranks_in_words(ranks)} had {words}, {first} {known[0][0]}"
-
-
-def _frameworks(record: RankRecord) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(record.frameworks.items()))
 
 
 # Which records belong together, each reduced to its summary once read.

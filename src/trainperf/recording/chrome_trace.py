@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,10 @@ _NS = 1000  # in a microsecond, the unit of the file
 class TraceEvent:
     """As much of Kineto's event as is read; `at` and `long` in microseconds.
 
-    `types` are those of an operator's inputs, none where shapes were not recorded.
+    `number` is that of a call of CUDA's and of what it started, or an operator's own, `by` the
+    number of the operator that made the call. `sequence` ties a node of the backward graph to its
+    operator, which ran in the `forward_thread`. `types` are those of an operator's inputs, none
+    where shapes were not recorded.
     """
 
     label: str
@@ -49,53 +53,31 @@ class TraceEvent:
     stack: str = ""
     types: tuple[str, ...] = ()
 
-    def name(self) -> str:
-        """Its name."""
-        return self.label
+    # What Kineto's events answer when they are asked; times in nanoseconds.
+    name = partialmethod(getattr, "label")
+    activity_type = partialmethod(getattr, "kind")
+    correlation_id = partialmethod(getattr, "number")
+    linked_correlation_id = partialmethod(getattr, "by")
+    device_index = partialmethod(getattr, "device")
+    start_thread_id = partialmethod(getattr, "thread")
+    sequence_nr = partialmethod(getattr, "sequence")
+    fwd_thread_id = partialmethod(getattr, "forward_thread")
 
     def start_ns(self) -> int:
-        """When it began, nanoseconds."""
+        """When it began."""
         return round(self.at * _NS)
 
     def duration_ns(self) -> int:
-        """How long it took, nanoseconds."""
+        """How long it took."""
         return round(self.long * _NS)
 
     def end_ns(self) -> int:
-        """When it ended, nanoseconds."""
+        """When it ended."""
         return self.start_ns() + self.duration_ns()
-
-    def activity_type(self) -> str:
-        """Kineto's word for what it is: "cpu_op", "kernel"."""
-        return self.kind
 
     def device_type(self) -> str:
         """Whether it ran on the host or on a GPU, in PyTorch's words."""
         return "DeviceType.CUDA" if self.kind in ON_DEVICE else "DeviceType.CPU"
-
-    def correlation_id(self) -> int:
-        """The number of a call of CUDA's and of what it started, or an operator's own."""
-        return self.number
-
-    def linked_correlation_id(self) -> int:
-        """The number of the operator that made the call; 0 where none did."""
-        return self.by
-
-    def device_index(self) -> int:
-        """The GPU that it ran on."""
-        return self.device
-
-    def start_thread_id(self) -> int:
-        """The thread that it ran in."""
-        return self.thread
-
-    def sequence_nr(self) -> int:
-        """The number that ties a node of the backward graph to its operator; -1 without one."""
-        return self.sequence
-
-    def fwd_thread_id(self) -> int:
-        """The thread of that operator; 0 without one."""
-        return self.forward_thread
 
     def is_async(self) -> bool:
         """Whether it is a mark of an asynchronous task."""

@@ -42,6 +42,9 @@ TELLS = 2.0
 TRIES = {"compiled": "tf_function", "double_batch": "batch_size"}
 """Probes, and how the fix is called whose trial tells the same; others end in the probe's name."""
 
+RATE = "bare_product"
+"""The probe that tells the rate of the model's products: no repair rests on it."""
+
 MOST_NAMED = 6
 
 
@@ -117,7 +120,7 @@ def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str
     made = tuple(trial.fix for trial in trials if trial.outcome is not Outcome.NOT_TRIED)
     for name, probe in evidence.probes.items():
         by_trial = any(fix.endswith(TRIES.get(name, name)) for fix in made)
-        if isinstance(probe, Missing) and probe.applies and not by_trial:
+        if isinstance(probe, Missing) and probe.applies and not by_trial and name != RATE:
             yield name.replace("_", " "), probe.reason
     yield from ((trial.fix, trial.reason) for trial in trials if trial.late)
 

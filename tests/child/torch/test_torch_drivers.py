@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from kit.child import STEP_S, Watcher, handed, phases
-from trainperf.child.timing.device import Mark
+from trainperf.child.torch.drivers import TorchDriver
 from trainperf.child.torch.loops import TorchLoops
 
 pytestmark = pytest.mark.script
@@ -39,41 +39,9 @@ class Quiet(TorchLoops):
     def probes(self, driver: Any, deadline: float) -> None: ...
 
 
-class Detail:
-    """As much of a `torch_detail.Detail` as the drivers need."""
-
-    def __init__(self, loops: Any) -> None:
-        self.steps: list[float] = []
-        self.waits: list[float] = []
-        self.running: list[bool] = []
-
-    def start(self) -> None:
-        self.running.append(True)
-
-    def stop(self) -> None:
-        self.running.append(False)
-
-    def step_ended(self, began: Mark, ended: Mark, opened: bool, evaluated: bool) -> None:
-        if not (opened or evaluated):
-            self.steps.append(ended.host - began.host)
-
-    def add(self, name: str, seconds: float) -> None:
-        assert name == "input"
-        self.waits.append(seconds)
-
-
 @pytest.fixture
-def details(monkeypatch):
-    made: list[Detail] = []
-    monkeypatch.setattr(
-        "trainperf.child.torch.step.detail.Detail",
-        lambda loops: made.append(Detail(loops)) or made[-1],
-    )
-    return made
-
-
-@pytest.fixture
-def watcher(details) -> Iterator[Watcher]:
+def watcher(monkeypatch) -> Iterator[Watcher]:
+    monkeypatch.setattr(TorchDriver, "profile_begins", lambda driver: None)
     made = Watcher()
     yield made
     if made.driver is not None:  # its sampler and its workers are to end with the test

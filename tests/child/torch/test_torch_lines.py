@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import resource
 import sys
 import textwrap
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import BuiltinFunctionType, SimpleNamespace
 from typing import Any
 
@@ -111,10 +111,6 @@ def traced(script: Any, driver: Driver | None = None) -> tuple[dict[str, Any], l
     return event, [loss.item() for loss in losses]
 
 
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def of(event: dict[str, Any], text: str) -> dict[str, Any]:
     [line] = [line for line in event["lines"] if text in line["text"]]
     return dict(line)
@@ -206,10 +202,10 @@ def test_a_process_that_is_forked_from_a_traced_step_keeps_no_operators(loop):
     if not (child := os.fork()):
         for call in forked:
             call()
-        before, one = resident_bytes(), torch.ones(1)
+        before, one = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, torch.ones(1)
         for _ in range(40_000):
             one.add(1)
-        grown = resident_bytes() - before > 20_000_000
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before > 20_000
         os.write(writes, f"{torch._C._len_torch_function_stack()} {grown}".encode())
         os._exit(0)
     os.waitpid(child, 0)

@@ -33,6 +33,7 @@ def short(monkeypatch):
     monkeypatch.setattr(probing, "PROBE_S", 0.02)
     monkeypatch.setattr(probing, "BLOCKS", 2)
     monkeypatch.setattr(passes, "SLOWER", 1000)
+    monkeypatch.setattr(probing, "SIDES", (64,))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -223,3 +224,23 @@ def test_the_pass_is_timed_without_anomaly_detection_and_the_mode_put_back():
         assert not torch.is_anomaly_check_nan_enabled()
     assert events["anomaly"]["e"] == "probe", events["anomaly"]
     assert seen == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "flops"),
+    [
+        (mlp(), (16, 4), 2 * 16 * (2 * 4 * 8 + 3 * 8 * 2)),  # no gradient of the input
+        (torch.nn.Conv2d(3, 4, 3), (2, 3, 10, 10), 2 * 2 * (2 * 64 * 4 * 27)),
+    ],
+)
+def test_the_rate_of_a_model_is_told_beside_that_of_one_large_product(model, shape, flops):
+    event = probed(model, torch.randn(shape))["bare_product"]
+    assert (event["detail"]["flops"], event["detail"]["product_flops"]) == (flops, 2 * 64**3)
+    assert event["detail"]["dtype"] == "float32"
+
+
+def test_a_model_whose_products_are_not_all_counted_has_no_rate():
+    lstm = torch.nn.LSTM(4, 8, batch_first=True)
+    assert "mkldnn_rnn_layer" in reason(probed(lstm, torch.randn(2, 5, 4)), "bare_product")
+    embedded = probed(torch.nn.Embedding(4, 2), torch.tensor([1, 2]))
+    assert reason(embedded, "bare_product") == "the model multiplies no matrices"

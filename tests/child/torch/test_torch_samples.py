@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-from trainperf.child.torch import samples
+from trainperf.child.torch.loader import padding
 
 
 class Reader(nn.Module):
     """Embeds tokens and works through them."""
 
-    def __init__(self, layer: Any, padding: int | None = None) -> None:
+    def __init__(self, layer: Any, index: int | None = None) -> None:
         super().__init__()
-        self.words = nn.Embedding(50, 8, padding_idx=padding)
+        self.words = nn.Embedding(50, 8, padding_idx=index)
         self.layer = layer
 
 
@@ -26,7 +26,7 @@ def ids(rows: int, steps: int) -> Any:
 
 
 def counted(*batches: Any, model: Any = None) -> dict[str, float]:
-    return samples.tokens(list(batches), [model or Reader(nn.LSTM(8, 4))])
+    return padding.tokens(list(batches), [model or Reader(nn.LSTM(8, 4))])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_mask_tells_the_real_tokens(batch: Any) -> None:
 
 def test_the_index_that_the_model_pads_with_tells_the_real_tokens() -> None:
     padded = ids(8, 20) * MASK
-    assert counted([padded], model=Reader(nn.LSTM(8, 4), padding=0))["real_tokens"] == 40
+    assert counted([padded], model=Reader(nn.LSTM(8, 4), index=0))["real_tokens"] == 40
     model = Reader(nn.LSTM(8, 4))
     model.config = SimpleNamespace(pad_token_id=0)
     assert counted([padded], [ids(8, 10)], model=model) == {"tokens": 120, "real_tokens": 60}

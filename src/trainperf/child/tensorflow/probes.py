@@ -14,6 +14,7 @@ from ..process.process import in_words
 from ..timing.budget import Budget
 from ..timing.probing import CALLS, alternate, doubles
 from . import batches
+from .products import bare_product
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
@@ -78,12 +79,20 @@ def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
         driver.unclosed += pair
         _alternate_double(driver, deadline, lambda: base(pair[0]), lambda: base(pair[1]))
 
+    def product(deadline: float) -> None:
+        try:
+            bare_product(driver, model, step, deadline)
+        except LookupError as error:
+            raise NotOffered(str(error)) from error
+
     if model.run_eagerly:
         return {"compiled": compiled}
     tiny = step_s < TINY_STEP_S and model.steps_per_execution == 1
     found: dict[str, Probe] = {"steps_per_execution": several} if tiny else {}
     found["double_batch"] = double
-    return found if model.jit_compile else found | {"jit_compile": jit}
+    if not model.jit_compile:
+        found["jit_compile"] = jit
+    return found | {"bare_product": product}
 
 
 @contextmanager

@@ -33,6 +33,11 @@ GAIN = 1.03
 CLOSE = 1.05
 """A ratio that is known to within it is known: smaller gains are no findings."""
 
+SIDES = (1024, 2048, 4096, 8192)
+"""Rows and columns of a large product; the rate of GPUs rises up to the last."""
+LARGE_S = 0.005
+"""A product that takes so long is large: what starting it costs is no part of its time."""
+
 CGROUP = "/sys/fs/cgroup"
 
 
@@ -163,3 +168,18 @@ def doubles(processes: int = 1) -> bool:
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     left = available()
     return left is None or most * processes <= left
+
+
+def large_product(
+    product_of: Callable[[int], Callable[[], Any]], timed: Callable[[Callable[[], Any]], float]
+) -> tuple[Callable[[], Any], int]:
+    """A matrix product that is large for its device, and its rows and columns.
+
+    `product_of` makes one, `timed` tells its seconds.
+    """
+    for side in SIDES:
+        product = product_of(side)
+        product()  # sets up what the first one needs
+        if timed(product) >= LARGE_S:
+            break
+    return product, side

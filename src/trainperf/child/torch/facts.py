@@ -12,7 +12,7 @@ from typing import Any
 from ..process import frames
 from ..process.patching import before
 from ..process.process import Attempt
-from . import batches, samples, trainers
+from . import batches, trainers
 from . import memory as gpu_memory
 from .built import models
 from .exchange import exchange
@@ -45,11 +45,11 @@ def loop_facts(driver: Any) -> dict[str, Any]:
     }
     calls = list(driver.loops.models.calls.values())
     if driver.batch is not None:
-        batch = samples.usual(driver.recent_batches() or [driver.batch], loader)
-        size = samples.of_batch(batch, loader)
+        batch = padding.usual(driver.recent_batches() or [driver.batch], loader)
+        size = padding.of_batch(batch, loader)
     else:
         batch = calls[-1].arguments if calls else None
-        size = samples.of_call(calls[-1]) if calls else None
+        size = padding.of_call(calls[-1]) if calls else None
     leaves = list(batches.leaves(batch))
     if leaves:
         facts["batch_size"] = size
@@ -78,7 +78,7 @@ def record(driver: Any) -> None:
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
         ("the build", _build),
-        ("samples and tokens", samples.record),
+        ("samples and tokens", padding.record_tokens),
         ("padding", _padding),
     ):
         with Attempt(driver.process, f"facts about {what}"):

@@ -90,12 +90,15 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.process.off:
             return
-        if loops.elsewhere():
-            loops.stepped_by_engine(optimizer)
-            return
-        if loops.detail is not None:
-            loops.detail.hooks.stepped(optimizer)
-        loops.stepped(optimizer)
+        try:
+            if loops.elsewhere():
+                loops.stepped_by_engine(optimizer)
+                return
+            if loops.detail is not None:
+                loops.detail.hooks.stepped(optimizer)
+            loops.stepped(optimizer)
+        except Exception as error:
+            loops.process.failed("an update of the weights", error)
 
     module.register_optimizer_step_pre_hook(steps)
     module.register_optimizer_step_post_hook(stepped)
@@ -244,8 +247,7 @@ class Evaluations:
         def begins(model: Any) -> None:
             self._hook.remove()
             wanted = any(weight.requires_grad for weight in model.parameters())
-            where = frames.site(frames.users_frame()[0])
-            self._first = {"where": where, "grad": torch.is_grad_enabled() and wanted}
+            self._first = {"where": frames.here(), "grad": torch.is_grad_enabled() and wanted}
 
         def hook(model: Any, _arguments: Any) -> None:
             if not torch.compiler.is_compiling():  # else it is a part of another model

@@ -9,7 +9,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import MB, MIB, ms
 from trainperf.model import Equivalence, Evidence, Objects, Reads, StorageWait
-from trainperf.model.words import decimal_size, size
+from trainperf.model.words import size
 
 FROM_STORAGE = 0.10
 """With less of its bytes from storage than this share, a step was fed from the kernel's cache."""
@@ -298,7 +298,7 @@ class S3RequestLatency(Fix):
             far = f" They come from {objects.region} to {here}: copy them there once."
         address, width = f"s3://{objects.bucket}/{objects.prefix}", objects.concurrency or 1.0
         return Cause(
-            title=f"Objects of {decimal_size(mean)} are read from S3 one by one",
+            title=f"Objects of {size(mean)} are read from S3 one by one",
             text=f"{address}: {requests:.1f} requests for each batch, {width:.1f} at once, take "
             f"{ms(min(seconds, real))} of a step of {ms(real)}.{far}",
             saves=Saving("the step if the requests cost nothing", seconds, of="input"),

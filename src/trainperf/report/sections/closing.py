@@ -222,7 +222,7 @@ def _gain(diagnosis: Diagnosis, stack: Stack) -> str:
         times = (units.seconds(one) for one in (stack.before_step_s, stack.after_step_s))
         text += f", a step {' → '.join(times)}"
     if stack.before_epoch_s is not None and stack.after_epoch_s is not None:
-        times = (units.duration(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
+        times = (units.clock(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
         text += f", an epoch {' → '.join(times)}"
     return text
 

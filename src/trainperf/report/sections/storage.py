@@ -103,7 +103,7 @@ def _seen(bucket: Objects) -> str:
     if bucket.concurrency is not None:
         told.append(f"{units.number(bucket.concurrency, 2)} at once")
     if bucket.mean_object_bytes is not None:
-        told.append(f"objects of {units.decimal_size(bucket.mean_object_bytes)} on average")
+        told.append(f"objects of {units.size(bucket.mean_object_bytes)} on average")
     told += [f"{name} {units.count(many, 'time')}" for name, many in bucket.errors]
     return f"{', '.join(told)}."
 

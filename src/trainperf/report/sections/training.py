@@ -82,8 +82,8 @@ def _ledger(whole: Training, now_s: float, page: Page) -> None:
     """Write what the training consists of, and how long it takes in all."""
     rows: list[list[Words | str]] = []
     for item in whole.items:
-        now = "" if item.part == "once" else units.duration(item.now_s)
-        after = "" if item.after_s is None else units.duration(item.after_s)
+        now = "" if item.part == "once" else units.clock(item.now_s)
+        after = "" if item.after_s is None else units.clock(item.after_s)
         rows.append([item.name, "" if item.count == 1 else f"{item.count:,}", now, after])
     figure = "" if whole.seconds_after is None else units.clock(whole.seconds_after)
     if whole.low is not None and whole.high is not None and whole.low < whole.high:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psutil
 
 from trainperf.machine.host import memory_limit
-from trainperf.model import Device, Event, GpuSample, Machine, Recording, Sample
+from trainperf.model import Device, Event, Machine, Recording, Sample
 
 MEMORY_SHARE = 0.8
 """Of the memory that is available now, legs may take so much."""
@@ -76,27 +76,19 @@ def _of_gpus(recording: Recording, samples: Sequence[Sample], device: Device | N
 def _by_driver(
     recording: Recording, samples: Sequence[Sample], used: set[int | None]
 ) -> Iterator[Room]:
-    """By NVML: what the processes of the run held, else what was taken more than before it.
+    """By NVML: what was taken at most beyond what was before the run.
 
     `used` are the GPUs that the run computed on, if they are known. What a card in MIG mode holds
     is others' as well.
     """
-    readings: dict[int, list[GpuSample]] = {}
-    for sample in samples:
-        for reading in sample.gpus:
-            if reading.memory_used is not None:
-                readings.setdefault(reading.index, []).append(reading)
-    own = {index: [_own(one, recording) for one in seen] for index, seen in readings.items()}
-    told = any(any(held) for held in own.values())
     for gpu in recording.gpus:
-        seen, held = readings.get(gpu.index, []), own.get(gpu.index, [])
+        readings = [reading for sample in samples for reading in sample.gpus]
+        taken = [one.memory_used for one in readings if one.index == gpu.index]
+        known = [size for size in taken if size is not None]
         elsewhere = used and None not in used and gpu.index not in used
-        if elsewhere or gpu.mig or not seen or not gpu.memory_total or (told and not any(held)):
-            continue
-        taken = [one.memory_used or 0 for one in seen]
-        others = max(map(int.__sub__, taken, held)) if told else taken[0]
-        needed = max(held) if told else max(taken) - taken[0]
-        yield from _fit(needed, gpu.memory_total - others, f"the memory of GPU {gpu.index}")
+        if known and gpu.memory_total and not (elsewhere or gpu.mig):
+            free, what = gpu.memory_total - known[0], f"the memory of GPU {gpu.index}"
+            yield from _fit(max(known) - known[0], free, what)
 
 
 def _by_framework(told: Iterable[Event]) -> Iterator[Room]:
@@ -113,11 +105,6 @@ def _by_framework(told: Iterable[Event]) -> Iterator[Room]:
 def _fit(needed: int, free: int, what: str) -> Iterator[Room]:
     if needed > 0:
         yield Room(int(free * GPU_SHARE // needed), _text(what, needed, free))
-
-
-def _own(reading: GpuSample, recording: Recording) -> int:
-    """Bytes of a GPU that the observed processes held."""
-    return sum(used for pid, used in reading.memory_of.items() if pid in recording.events)
 
 
 def _events(recording: Recording, kind: str) -> Iterator[Event]:

@@ -12,7 +12,7 @@ from typing import Any
 from ...process import frames
 from ...process.patching import after, around, before
 from ...process.process import Attempt
-from . import settings, sharing
+from . import settings
 
 LIVE = 16
 """Of one place so many loaders are kept in sight, the latest ones."""
@@ -69,7 +69,7 @@ def watch_places(loops: Any, module: Any) -> None:
             place.iterated = True
             place.settings["batches"] = settings.batches_of(loader)
             # Before any item was made: what a dataset opens when first asked, each worker opens.
-            place.shared_state = sharing.shared_state(loader.dataset)
+            place.shared_state = settings.shared_state(loader.dataset)
 
     cls, process = module.DataLoader, loops.process
     after(process, cls, "__init__", "where a DataLoader is built", built)
@@ -141,7 +141,7 @@ def _write(driver: Any, place: Place | None, loader: Any, role: str) -> None:
             fields["sharded"] = settings.sharded(loader)
         with Attempt(driver.process, "shared_state of a DataLoader"):
             if fields.get("shared_state") is None:
-                fields["shared_state"] = sharing.shared_state(loader.dataset)
+                fields["shared_state"] = settings.shared_state(loader.dataset)
         if loader is driver.loader:
             fields |= getattr(driver, "loader_facts", {})
     driver.record.write("torch_loader", role=role, **fields)

@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,7 +23,7 @@ from ...process import frames
 from ...process.patching import around, undo
 from ...process.process import Attempt, Guard
 from ...timing.budget import Budget
-from . import loaders, settings, sharing
+from . import loaders, settings
 from .items import (
     Items,
     cores_used,
@@ -42,15 +43,13 @@ STAGE_S = 1.0
 MOST_COLLATED = 200
 SAMPLER, ITEM, COLLATE = "sampler", "dataset item", "collate"
 
-_ACCESSES = {
-    "h5py": ("File.__init__", "File.close"),
-    "lmdb": ("open",),
-    "numpy": ("load",),
-    "pandas": ("read_csv", "read_parquet"),
-    "pyarrow.parquet": ("ParquetFile.__init__", "ParquetFile.close", "read_table"),
-    "tarfile": ("open",),
-    "zipfile": ("ZipFile.__init__", "ZipFile.close"),
-}
+_ACCESSES = (
+    *(("h5py", "File.__init__"), ("h5py", "File.close"), ("lmdb", "open"), ("numpy", "load")),
+    *(("pandas", "read_csv"), ("pandas", "read_parquet"), ("tarfile", "open")),
+    *(("pyarrow.parquet", name) for name in ("ParquetFile.__init__", "ParquetFile.close")),
+    *(("pyarrow.parquet", "read_table"), ("zipfile", "ZipFile.__init__")),
+    ("zipfile", "ZipFile.close"),
+)
 """What opens, reads whole or closes a file."""
 
 
@@ -68,11 +67,11 @@ def record(driver: Driver, deadline: float) -> None:
         reason = "the loop takes its batches from no DataLoader"
         driver.record.write("missing", what="stages", reason=reason)
         return
-    states = sharing.global_states()
+    states = settings.global_states()
     try:
         _Taking(driver, loader, deadline, facts).all()
     finally:
-        sharing.restore(states)
+        settings.restore(states)
 
 
 class _Taking:
@@ -133,17 +132,17 @@ class _Taking:
         dataset = self.loader.dataset
         dataset = _copied(dataset) if self.loader.num_workers else dataset
         self.items = items = Items(dataset, self.loader)
-        before = sharing.global_states()
+        before = settings.global_states()
         held = [
-            (path, one, sharing.generator_state(one)) for path, one in sharing.generators(dataset)
+            (path, one, settings.generator_state(one)) for path, one in settings.generators(dataset)
         ]
         accesses = Accesses(self.driver.process)
         with own_threads(self.loader) as threads, accesses.timed():
             used = cores_used(lambda: items.make(self.indices, seconds))
         self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
         self.facts["item_threads"] = threads if used > 1.3 else 1
-        self.facts["random"] = sharing.drawn(before, sharing.global_states())
-        moved = [path for path, one, state in held if sharing.generator_state(one) != state]
+        self.facts["random"] = settings.drawn(before, settings.global_states())
+        moved = [path for path, one, state in held if settings.generator_state(one) != state]
         if moved and self.loader.num_workers == 0:
             self.facts["shared_state"] = (
                 f"`{moved[-1]}` is a random generator, and each worker would draw the same "
@@ -242,9 +241,8 @@ class Accesses:
 
     def __init__(self, process: Guard) -> None:
         self._process = process
-        self.seconds: dict[str, float] = {}
-        self.calls: dict[str, int] = {}
-        self._files: dict[str, set[str]] = {}
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._files: defaultdict[str, list[str]] = defaultdict(list)
         self._inside = False
 
     @contextmanager
@@ -252,17 +250,14 @@ class Accesses:
         """Time them while the block runs; put back what was replaced."""
         replaced = []
         try:
-            for module, names in _ACCESSES.items():
-                for name in names:
-                    *path, last = name.split(".")
-                    owner: Any = sys.modules.get(module)
-                    for part in path:
-                        owner = getattr(owner, part, None)
-                    if owner is not None and hasattr(owner, last):
-                        around(self._process, owner, last, ours=True)(
-                            partial(self._call, module, name)
-                        )
-                        replaced.append((owner, last))
+            for module, name in _ACCESSES:
+                cls, _, last = name.rpartition(".")
+                owner: Any = sys.modules.get(module)
+                owner = getattr(owner, cls, None) if cls else owner
+                if owner is not None and hasattr(owner, last):
+                    call = partial(self._call, module, name)
+                    around(self._process, owner, last, ours=True)(call)
+                    replaced.append((owner, last))
             yield
         finally:
             for owner, last in replaced:
@@ -280,12 +275,10 @@ class Accesses:
             return original(*args, **kwargs)
         finally:
             self._inside = False
-            spent = time.monotonic() - began
-            told = f"{module}.{name.split('.')[0]}"
-            self.seconds[told] = self.seconds.get(told, 0.0) + spent
-            self.calls[told] = self.calls.get(told, 0) + opens
+            called = f"{module}.{name.split('.')[0]}"
+            self._seconds[called] += time.monotonic() - began
             if opens:
-                self._files.setdefault(told, set()).add(str(given))
+                self._files[called].append(str(given))
 
     def of_items(self, made: int, item_s: float) -> list[dict[str, Any]]:
         """What was called for so many items: calls and seconds for each, the share of `item_s`.
@@ -295,11 +288,10 @@ class Accesses:
         return [
             {
                 "name": name,
-                "calls": self.calls[name] / made,
-                "seconds": seconds / made,
-                "repeated": 1 - len(self._files.get(name, ())) / self.calls[name],
-                "share": min(1.0, seconds / made / max(item_s, 1e-9)),
+                "calls": len(files) / made,
+                "seconds": self._seconds[name] / made,
+                "repeated": 1 - len(set(files)) / len(files),
+                "share": min(1.0, self._seconds[name] / made / max(item_s, 1e-9)),
             }
-            for name, seconds in self.seconds.items()
-            if self.calls[name]
+            for name, files in self._files.items()
         ]

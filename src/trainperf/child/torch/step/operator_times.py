@@ -51,26 +51,26 @@ class OperatorTimes:
         marks = (event for event in events if event.name() == PASS and on_host(event))
         self.windows = sorted((_start(one), _end(one)) for one in marks)[leave_out:]
         self._starts = [start for start, _ in self.windows]
-        calls = ((event.correlation_id(), event) for event in events if _is_call(event))
-        self._calls = {number: (_start(event), _end(event)) for number, event in calls if number}
+        calls = (event for event in events if kind_of(event) in ("cuda_runtime", "cuda_driver"))
+        self._calls = {one.correlation_id(): (_start(one), _end(one)) for one in calls}
+        self._calls.pop(0, None)
         inside = [event for event in events if self._pass_of(event) is not None]
-        self.on_host = [event for event in inside if is_operator(event)]
+        self.on_host = [one for one in inside if kind_of(one) == "cpu_op" and not one.is_async()]
         self.on_device = [event for event in inside if is_work(event)]
-        self.kernels = [event for event in self.on_device if _is_kernel(event)]
+        self.kernels = [event for event in self.on_device if kind_of(event) == "kernel"]
 
     def event(self) -> dict[str, Any]:
         """The fields of the event `torch_trace`, per pass."""
         cuda = self.device == "cuda"
         leaves, times = (len(self.kernels), self._by_operator()) if cuda else self._own_times()
-        own = (spent for name, (_, spent) in times.items() if is_fusable(name))
+        own = [spent for name, (_, spent) in times.items() if is_fusable(name)]
         if cuda:
             # Kernels that little but read and write memory: element by element, sums, norms, casts.
             # Those that no operator started (Triton's) may be compiled already.
             names = self._names()
-            of = (
-                (names.get(event.linked_correlation_id(), LIBRARY), event) for event in self.kernels
-            )
-            own = (_spent(event) for name, event in of if is_fusable(name))
+            by = [names.get(event.linked_correlation_id(), LIBRARY) for event in self.kernels]
+            kernels = zip(by, self.kernels, strict=True)
+            own = [event.duration_ns() for name, event in kernels if is_fusable(name)]
         gaps, unqueued = self._gaps() if cuda else (0, 0)
         spans: dict[int, list[Interval]] = defaultdict(list)
         for event in self.on_device:
@@ -131,7 +131,7 @@ class OperatorTimes:
             name = names.get(by, label)
             if by in names and label.startswith(COPY):
                 name = f"{name}: {label}"
-            found[name][1] += _spent(event)
+            found[name][1] += event.duration_ns()
             if by not in names or (name, by) not in seen:  # one call may start several
                 found[name][0] += 1
                 seen.add((name, by))
@@ -223,47 +223,23 @@ def _end(event: Any) -> int:
     return int(event.start_ns() + event.duration_ns())
 
 
-def _spent(event: Any) -> int:
-    return int(event.duration_ns())
-
-
 def on_host(event: Any) -> bool:
     return str(event.device_type()).endswith("CPU")
 
 
 def kind_of(event: Any) -> str:
-    """Kineto's word for what it is: "cpu_op", "kernel"; "" from versions without one."""
-    ask = getattr(event, "activity_type", None)
-    return str(ask()) if ask is not None else ""
-
-
-def is_operator(event: Any) -> bool:
-    if not on_host(event) or event.is_async() or event.name() == PASS:
-        return False
-    kind = kind_of(event)
-    return kind == "cpu_op" if kind else not _is_call(event)
-
-
-def _is_call(event: Any) -> bool:
-    """Whether it is a call of CUDA's on the host, with the number of what it started."""
-    kind = kind_of(event)
-    if kind:
-        return kind in ("cuda_runtime", "cuda_driver")
-    # Those that an operator made are linked to it.
-    return on_host(event) and event.linked_correlation_id() != 0
-
-
-def _is_kernel(event: Any) -> bool:
-    kind = kind_of(event)
-    return kind == "kernel" if kind else not event.name().startswith((COPY, "Memset"))
+    """Kineto's word for what it is: "cpu_op", "kernel"; by its name where there is none (2.6)."""
+    ask, name = getattr(event, "activity_type", None), event.name()
+    if ask is not None:
+        return str(ask())
+    if name == PASS or event.is_user_annotation():
+        return "user_annotation"
+    if on_host(event):  # calls of CUDA's are linked to the operator that made them
+        return "cuda_runtime" if event.linked_correlation_id() else "cpu_op"
+    copies = name.startswith((COPY, "Memset"))
+    return "gpu_memcpy" if copies else "kernel"
 
 
 def is_work(event: Any) -> bool:
     """Whether it is a kernel, a copy or a memset; regions of the user's are on the GPU too."""
-    if on_host(event):
-        return False
-    kind = kind_of(event)
-    if kind:
-        return kind in ("kernel", "gpu_memcpy", "gpu_memset")
-    annotation = getattr(event, "is_user_annotation", None)
-    return event.name() != PASS and not (annotation is not None and annotation())
+    return kind_of(event) in ("kernel", "gpu_memcpy", "gpu_memset")

@@ -17,7 +17,7 @@ from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.tracing import LINES
 from ..probes.passes import NotOffered, Pass, Probing
-from .operator_times import PASS, OperatorTimes, is_operator, is_work, kind_of, on_host
+from .operator_times import PASS, OperatorTimes, is_work, kind_of, on_host
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -177,7 +177,7 @@ class TorchTracer:
         cuda = device() == "cuda"
         operators, work = list[Any](), list[Any]()
         for event in self._profile.kineto_results.events():
-            if kind_of(event) == "cpu_op" or is_operator(event):
+            if kind_of(event) == "cpu_op":
                 operators.append(event)
             elif cuda and is_work(event):
                 work.append(event)

@@ -1,0 +1,37 @@
+"""The products of a Keras model are counted from its graph."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from trainperf.child.tensorflow.products import _operations
+
+LAYERS = keras.layers
+
+
+@pytest.mark.parametrize(
+    ("layers", "shape", "flops"),
+    [
+        # none has a gradient of its input
+        ([LAYERS.Dense(8, activation="relu"), LAYERS.Dense(2)], (16, 4), 32 * (2 * 32 + 3 * 16)),
+        ([LAYERS.Conv2D(4, 3)], (2, 10, 10, 3), 2 * 2 * (2 * 64 * 4 * 27)),
+        ([LAYERS.DepthwiseConv2D(3)], (2, 10, 10, 3), 2 * 2 * (2 * 64 * 3 * 9)),
+    ],
+)
+def test_forward_and_backward_are_counted(
+    layers: list[keras.Layer], shape: tuple[int, ...], flops: int
+) -> None:
+    inputs = keras.ops.convert_to_tensor(np.ones(shape, np.float32))
+    model = keras.Sequential(layers)
+    model(inputs)
+    assert _operations(model, (inputs, None)) == flops
+
+
+def test_loops_are_not_counted() -> None:
+    inputs = keras.ops.ones((2, 5, 4))
+    model = keras.Sequential([LAYERS.LSTM(3)])
+    model(inputs)
+    with pytest.raises(LookupError, match="While"):
+        _operations(model, (inputs,))

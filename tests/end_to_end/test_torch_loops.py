@@ -80,7 +80,7 @@ STYLES = [
         calls=in_the_loop(zero_grad="optimizer.zero_grad()", backwards=1, updates=1, clip=None),
         loader={"shuffled": True, "sampler": "RandomSampler", "workers": 0, "batches": 40},
         model={"cls": "Sequential", "name": "model", "trained": True, "call": "model(x)"},
-        optimizer={"step_where": "optimizer.step()", "tensors": 4, "set_to_none": True},
+        optimizer={"step_where": "optimizer.step()", "tensors": 4},
     ),
     Seen(
         "iterable.py",
@@ -96,7 +96,7 @@ STYLES = [
         stages=dict.fromkeys((SAMPLER, ITEM, COLLATE), "DataLoader(Points(), batch_sampler="),
         calls={"forward": 'model(batch.pop("x"))', "backward": "loss.backward()"},
         loader={"sampler": "Halves", "batch_size": None, "shuffled": False},
-        optimizer={"cls": "AdamW", "set_to_none": False},
+        optimizer={"cls": "AdamW"},
     ),
     Seen(
         "accumulation.py",
@@ -419,7 +419,7 @@ def test_what_makes_the_host_wait_is_named_with_its_line(run):
 def test_a_closure_is_called_several_times_in_a_step(run):
     _, found = run("lbfgs.py")
     assert found.torch.calls.backwards > 1.2
-    assert text_at(found.torch.optimizer.zero_grad_where) == "optimizer.zero_grad()"
+    assert text_at(found.torch.calls.zero_grad) == "optimizer.zero_grad()"
 
 
 def test_batches_of_the_scripts_own_making_are_said_not_to_be_measured(run):

@@ -278,7 +278,6 @@ EVERYTHING = replace(
             21.2,
             quota_cores=4.0,
             throttled_share=0.62,
-            throttled_s=11.3,
             memory_limit=16 * GIB,
             memory_peak=15 * GIB,
             memory_events=(("max", 12),),

@@ -1,43 +1,35 @@
 """Which fixes are faster and make another experiment of the script."""
 
-from trainperf.model import Control, Equivalence, Outcome, Ratio, Run, Trial
+import pytest
+
+from trainperf.model import Control, Equivalence, Ratio, Run
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.outcome import Baseline, Measured
 from trainperf.trial.parity import Band, Losses
-from trainperf.trial.rounds import other_experiments
+from trainperf.trial.rounds import sort_out
 
 RUN = Run(("python", "train.py"), "/project", "train.py")
-LOSSES = Losses("loss", {1: 2.0, 2: 1.5}, "fit")
-BROKEN = Losses("loss", {1: 2.0, 2: float("nan")}, "fit")
-BASELINE = Baseline(
-    0.1, 0.0, LOSSES, Band(True, 0.0), Control(1.0, 0.9, 1.1, 12, 96, floor=0.1), None
+LOSSES, OTHER, BROKEN = (
+    Losses("loss", {1: 2.0, 2: second}, "fit") for second in (1.5, 1.9, float("nan"))
 )
+CONTROL = Control(1.0, 0.9, 1.1, 12, 96, floor=0.1)
 
 
-def named(outcome, low=1.4, losses=LOSSES, baseline=BASELINE):
-    """The fix of a trial with that outcome, where it is one of another experiment."""
-    trial = Trial("a", outcome, "losses part at step 2", 1.5, low, 1.6)
-    candidate = Candidate(("a",), RUN, Equivalence.NUMERICS, 2.0, 0)
+@pytest.mark.parametrize(
+    ("low", "losses", "apart", "baseline", "told"),
+    [
+        (1.4, LOSSES, False, LOSSES, []),  # kept
+        (1.4, LOSSES, True, LOSSES, ["a"]),  # by design
+        (1.05, LOSSES, True, LOSSES, []),
+        (1.4, OTHER, False, LOSSES, ["a"]),  # it was to train the same
+        (1.05, OTHER, False, LOSSES, []),
+        (1.4, BROKEN, False, LOSSES, []),  # it trains nothing
+        (1.4, BROKEN, True, BROKEN, ["a"]),  # no more does the script
+    ],
+)
+def test_what_trains_otherwise_and_is_surely_faster_is_one(low, losses, apart, baseline, told):
+    candidate = Candidate(("a",), RUN, Equivalence.EXACT, 2.0, 0, apart=apart)
     measured = Measured(candidate, Ratio(1.5, low, 1.6, 12, 96), losses)
-    return [one.fix for one in other_experiments([trial], [measured], lambda _: baseline)]
-
-
-def test_what_is_kept_or_gains_nothing_or_failed_is_none():
-    for outcome in set(Outcome) - {Outcome.CHANGES, Outcome.LOSSES_DIFFER}:
-        assert named(outcome) == []
-
-
-def test_what_changes_it_by_design_and_pays_is_one():
-    assert named(Outcome.CHANGES) == ["a"]
-
-
-def test_one_whose_losses_differ_is_one_if_it_is_surely_faster():
-    assert named(Outcome.LOSSES_DIFFER) == ["a"]
-    assert named(Outcome.LOSSES_DIFFER, low=1.05) == []
-    assert named(Outcome.LOSSES_DIFFER, low=None) == []
-
-
-def test_one_whose_losses_are_no_numbers_any_more_trains_nothing():
-    assert named(Outcome.LOSSES_DIFFER, losses=BROKEN) == []
-    same = Baseline(0.1, 0.0, BROKEN, Band(True, 0.0), BASELINE.control, None)
-    assert named(Outcome.LOSSES_DIFFER, losses=BROKEN, baseline=same) == ["a"]
+    usual = Baseline(0.1, 0.0, baseline, Band(True, 0.0), CONTROL, None)
+    found = sort_out([measured], lambda _: usual, "late")
+    assert [trial.fix for trial in found.apart] == told

@@ -101,7 +101,6 @@ def test_changes_shrink_the_steps_and_cost_something_once() -> None:
     assert whole.low == pytest.approx(now - STEPS_S + STEPS_S / 2.1 + 3.0)
     assert whole.high == pytest.approx(now - STEPS_S + STEPS_S / 1.9 + 3.0)
     assert whole.seconds_after is not None
-    assert whole.speedup == pytest.approx(now / whole.seconds_after)
 
 
 def test_slices_of_whole_epochs_hold_the_start_of_the_input_as_well() -> None:

@@ -36,7 +36,8 @@ UNSEEN = {
     "a record cut short": "Evidence.unread Rank.ending",
     "a script that has it": "BetweenEpochs.callbacks_s CallbackCost.epoch_s Ddp.comm_hook "
     "GraphBreak.skips Length.others Looks.sparse Loop.steps_per_execution "
-    "ModelFacts.steps_per_execution Outside.whole Reads.at_least TorchModel.trained "
+    "ModelFacts.jit_refused ModelFacts.steps_per_execution Outside.whole "
+    "Reads.at_least TorchModel.trained "
     "TorchOptimizer.builtin TorchOptimizer.foreach Trainer facts.functions_run_eagerly "
     "flags.deterministic",
 }

@@ -59,7 +59,6 @@ def exchange(ranks: Sequence[Rank], lead: Observed, replicas: int) -> Exchange |
         seconds_=cost(ranks),
         waiting_=waiting(ranks),
         bytes=event.get("bytes"),
-        buckets=tuple(event.get("buckets") or ()),
         all_reduce=(
             read_as(AllReduce, alone)
             if alone is not None and timed

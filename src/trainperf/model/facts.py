@@ -216,7 +216,8 @@ class ModelFacts:
     """A Keras model, as it describes itself.
 
     `jit_requested` is the value given to `compile` ("auto", True, False), `jit` what
-    came of it, `jit_blocker` the clause that turned XLA off, in words.
+    came of it, `jit_blocker` the clause that turned XLA off, in words; `jit_refused` says that it
+    does whatever `compile` is given.
     """
 
     name: str
@@ -226,6 +227,7 @@ class ModelFacts:
     jit_requested: str | bool | None = None
     jit: bool | None = None
     jit_blocker: str = ""
+    jit_refused: bool = False
     steps_per_execution: int = 1
     optimizer: str = ""
     policy: str = ""  # the dtype policy, e.g. "float32", "mixed_bfloat16"

@@ -251,14 +251,6 @@ class StepLines:
             and not LOSSES.search(f"{line.text} {line.call}")
         )
 
-    def kinds(self) -> dict[LineKind, float]:
-        """Seconds of a step by what passes on lines, the dearest first."""
-        sums: dict[LineKind, float] = {}
-        for line in self.lines:
-            for part in line.parts:
-                sums[part.kind] = sums.get(part.kind, 0.0) + part.seconds
-        return dict(sorted(sums.items(), key=lambda item: -item[1]))
-
 
 def _function(lines: tuple[Line, ...], alone: bool) -> FunctionLines:
     small = [line for line in lines if line.makes_small_calls]

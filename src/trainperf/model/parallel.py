@@ -79,7 +79,6 @@ class Exchange:
     seconds_: Measure | Missing
     waiting_: float | Missing
     bytes: int | None = None  # gradients that a replica gives away in a step
-    buckets: tuple[int, ...] = ()  # bytes of each all-reduce of a step
     all_reduce: AllReduce | Missing = NOT_TIMED
 
     @property

@@ -91,10 +91,3 @@ class Training:
     items: tuple[Item, ...] = ()
     runs: tuple[float, ...] = ()
     reason: str = ""
-
-    @property
-    def speedup(self) -> float | None:
-        """How many times as fast the whole training is with the changes."""
-        if self.seconds_now is None or not self.seconds_after:
-            return None
-        return self.seconds_now / self.seconds_after

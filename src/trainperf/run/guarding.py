@@ -108,15 +108,10 @@ def probe(folders: Sequence[str], scratch: Path, keep: Sequence[Path]) -> View:
     if error:
         refused |= dict.fromkeys(open_, error)
         open_ = []
-    return View(
-        tuple(open_),
-        (*_uncovered(refused), *(text for path in open_ for text in _ways_out(path, open_))),
-    )
-
-
-def _uncovered(refused: Mapping[str, str]) -> Iterator[str]:
-    for path, reason in refused.items():
-        yield f"what the script itself writes or deletes in {path}, for real: {reason}"
+    what = "what the script itself writes or deletes in {}, for real: {}"
+    uncovered = (what.format(path, reason) for path, reason in refused.items())
+    ways_out = (text for path in open_ for text in _ways_out(path, open_))
+    return View(tuple(open_), (*uncovered, *ways_out))
 
 
 def _ways_out(folder: str, covered: Sequence[str]) -> Iterator[str]:

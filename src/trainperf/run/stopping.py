@@ -57,8 +57,11 @@ def stop_session(leader: int, run_file: str) -> None:
     stopped = {process.pid for process in processes}
     for process in processes:
         _send(process, signal.SIGSTOP)
-    trackers = [process for process in processes if _is_tracker(process)]
-    compilers = [process for process in processes if _is_compiler(process)]
+    commands = {process: _command(process) for process in processes}
+    trackers = [
+        one for one, words in commands.items() if any(name in " ".join(words) for name in TRACKERS)
+    ]
+    compilers = [one for one, words in commands.items() if COMPILER.search("".join(words[:1]))]
     for process in processes:
         if process not in (*trackers, *compilers):
             _send(process, signal.SIGKILL)
@@ -98,16 +101,10 @@ COMPILER = re.compile(r"(^|[/-])(g?cc|[gc]\+\+|clang(\+\+)?|nvcc)(-[\d.]+)?$")
 """Programs that start others to compile (`torch.compile`), with files in the temporary folder."""
 
 
-def _is_tracker(process: psutil.Process) -> bool:
+def _command(process: psutil.Process) -> list[str]:
     with suppress(psutil.Error):
-        return any(name in part for part in process.cmdline() for name in TRACKERS)
-    return False
-
-
-def _is_compiler(process: psutil.Process) -> bool:
-    with suppress(psutil.Error, IndexError):
-        return COMPILER.search(process.cmdline()[0]) is not None
-    return False
+        return process.cmdline()
+    return []
 
 
 class Guard:

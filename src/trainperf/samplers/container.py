@@ -111,27 +111,19 @@ class ContainerWatch:
         self.look()
         seconds = max(0.0, self._clock() - self._started)
         passed = most_throttled(self._throttling, self._quota.read())
-        swaps = zip(self._swapped, _swapped(self._root), strict=True)
-        swapped = [
-            None if before is None or after is None else max(0, after - before)
-            for before, after in swaps
-        ]
+        before, after = self._swapped, _swapped(self._root)
         events = self._read_events()
-        pressure, pressure_of = self._pressure(seconds)
         return ContainerUse(
             seconds=seconds,
             quota_cores=self._quota.cores,
             throttled_share=None if passed is None else passed.share,
-            throttled_s=None if passed is None else passed.seconds,
             memory_limit=self._limit,
             memory_peak=self._peak,
-            memory_pressure=pressure,
+            memory_pressure=self._pressure(seconds),
             memory_events=tuple(
                 (name, max(0, count - self._events.get(name, 0))) for name, count in events.items()
             ),
-            swapped_in=swapped[0],
-            swapped_out=swapped[1],
-            pressure_of=pressure_of,
+            swapped_in=None if before is None or after is None else max(0, after - before),
         )
 
     def _read_events(self) -> dict[str, int]:
@@ -153,16 +145,12 @@ class ContainerWatch:
                 return path, total
         return None
 
-    def _pressure(self, seconds: float) -> tuple[float | None, str]:
-        """The share of the time with stalls, and of whom; the machine has no `cgroup.events`."""
-        if self._stalls is None:
-            return None, ""
+    def _pressure(self, seconds: float) -> float | None:
+        if self._stalls is None or seconds <= 0:
+            return None
         path, earlier = self._stalls
-        of = "container" if (path.parent / "cgroup.events").exists() else "machine"
         now = _some(path)
-        if now is None or seconds <= 0:
-            return None, of
-        return min(1.0, max(0, now - earlier) / 1e6 / seconds), of
+        return None if now is None else min(1.0, max(0, now - earlier) / 1e6 / seconds)
 
 
 def _throttling(level: Level) -> Throttling | None:
@@ -199,8 +187,7 @@ def _some(path: Path) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _swapped(root: Path) -> tuple[int | None, int | None]:
-    """Bytes that the machine read back from swap, and wrote to it, since it started."""
-    found, page = counters(root / "proc/vmstat"), os.sysconf("SC_PAGE_SIZE")
-    read, written = found.get("pswpin"), found.get("pswpout")
-    return None if read is None else read * page, None if written is None else written * page
+def _swapped(root: Path) -> int | None:
+    """Bytes that the machine read back from swap since it started."""
+    pages = counters(root / "proc/vmstat").get("pswpin")
+    return None if pages is None else pages * os.sysconf("SC_PAGE_SIZE")

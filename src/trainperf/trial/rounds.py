@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
@@ -172,11 +172,14 @@ def _round(
             on_top=stacked.fixes[: stacked.fixes.index(name)],
             **asdict(stacked.gains[name]),
         )
-    apart = tuple(other_experiments(found.values(), measured, engine.baseline))
-    too_late = any(one.late for one in measured)
-    choices = sorted_out.choices
     return Round(
-        found, sorted_out.others, apart, stacked, choices, too_late, planned=planned.chosen
+        found,
+        sorted_out.others,
+        sorted_out.apart,
+        stacked,
+        sorted_out.choices,
+        late=any(one.late for one in measured),
+        planned=planned.chosen,
     )
 
 
@@ -230,11 +233,13 @@ class SortedOut:
     `best` is the trial of each fix by its id, of several variants the best; `others` are
     those of the rest. `winners` are the kept ones as they go on the stack, the best first: that
     with which the whole training takes least, what it costs once counted. `choices` are
-    the findings with the variant that is the best, of all that had several.
+    the findings with the variant that is the best, of all that had several. `apart` pay and make
+    another experiment of the script.
     """
 
     best: Mapping[str, Trial]
     others: tuple[Trial, ...]
+    apart: tuple[Trial, ...]
     winners: tuple[Measured, ...]
     choices: Mapping[str, Finding]
 
@@ -269,6 +274,7 @@ def sort_out(
     return SortedOut(
         best={fix: way.found for fix, way in best.items()},
         others=tuple(others),
+        apart=tuple(way.found for way in best.values() if way.another),
         winners=tuple(way.measured for way in kept),
         choices={
             fix: way.measured.candidate.finding
@@ -280,11 +286,16 @@ def sort_out(
 
 @dataclass(frozen=True)
 class _Way:
-    """A way to make a fix: its trial, and seconds of the whole training with it, 0 if not known."""
+    """A way to make a fix: its trial, and seconds of the whole training with it, 0 if not known.
+
+    It makes `another` experiment that pays by what it is, or as it was to keep the numbers and
+    trained otherwise. Where losses are no numbers any more nothing is trained.
+    """
 
     found: Trial
     measured: Measured
     whole_s: float
+    another: bool
 
     @property
     def speedup(self) -> float:
@@ -323,30 +334,10 @@ def _way(one: Measured, baseline: Baseline, why_late: str, steps: int | None) ->
     whole_s = 0.0
     if steps is not None and found.speedup is not None:
         whole_s = steps * baseline.step_s / max(found.speedup, 1e-9) + (seconds or 0.0)
-    return _Way(found, one, whole_s)
-
-
-def other_experiments(
-    trials: Iterable[Trial],
-    measured: Sequence[Measured],
-    baseline_of: BaselineOf,
-) -> Iterator[Trial]:
-    """Those of the trials whose fix makes another experiment of the script, and pays.
-
-    Those that change it by what they are, and those that were to keep its numbers but trained
-    otherwise. One whose losses are no numbers any more trains nothing, and is none of them.
-    """
-    named = {(one.candidate.fixes[0], one.candidate.variant): one for one in measured}
-    for tried in trials:
-        found = named.get((tried.fix, tried.variant))
-        if found is None:  # it was measured on top of others only
-            continue
-        usual = baseline_of(found.holds)
-        gains = (tried.low or 0.0) > 1 + floor(usual.control)
-        differs = tried.outcome is Outcome.LOSSES_DIFFER and gains
-        broken = _finite(usual.losses) and not _finite(found.losses)
-        if (differs or tried.outcome is Outcome.CHANGES) and not broken:
-            yield tried
+    differs = found.outcome is Outcome.LOSSES_DIFFER
+    gains = differs and (found.low or 0.0) > 1 + floor(baseline.control)
+    trains = _finite(one.losses) or not _finite(baseline.losses)
+    return _Way(found, one, whole_s, trains and (gains or found.outcome is Outcome.CHANGES))
 
 
 def _beaten(way: _Way, by: _Way) -> Trial:
@@ -362,5 +353,4 @@ def _beaten(way: _Way, by: _Way) -> Trial:
 
 
 def _finite(losses: Losses | None) -> bool:
-    values: Mapping[int, float] = {} if losses is None else losses.values
-    return all(math.isfinite(one) for one in values.values())
+    return losses is None or all(map(math.isfinite, losses.values.values()))

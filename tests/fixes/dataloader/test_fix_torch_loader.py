@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.errors import NotMeasured
 from trainperf.fixes.dataloader._loader import bound_without, cores_per_rank, fits_shm, made_s
 from trainperf.fixes.dataloader.workers import (
-    bound_with_workers,
+    TorchWorkers,
     choices,
-    keeps_order,
     maker_share,
     most_workers,
     workers_needed,
 )
-from trainperf.model import Evidence
+from trainperf.model import Equivalence, Evidence
 
 COMPUTES = evidence_of("torch_slow_transform")
 """Without workers, on two cores: a step of 6 ms waits for items that take 19 ms of computing."""
-LOADER = COMPUTES.torch.loader
-REAL = COMPUTES.times.real
 
 
 def computes(fields: str) -> Evidence:
@@ -32,10 +27,6 @@ def computes(fields: str) -> Evidence:
 def waits(fields: str) -> Evidence:
     """Two workers, whose items take 108 ms and a tenth of a core."""
     return evidence_of(f"seed_torch_waiting_items | {fields}")
-
-
-def test_one_worker_hides_the_input_behind_the_step() -> None:
-    assert bound_with_workers(COMPUTES, 1) == pytest.approx(REAL / made_s(COMPUTES))
 
 
 def test_without_stages_a_loader_without_workers_takes_what_draining_it_took() -> None:
@@ -102,9 +93,11 @@ def test_the_cores_are_shared_among_the_ranks_of_the_machine() -> None:
     assert cores_per_rank(computes("machine.cores = 8; facts.local_world_size = null")) == 8
 
 
-def test_random_items_and_samplers_of_the_users_do_not_keep_the_order() -> None:
-    assert keeps_order(LOADER)
-    assert not keeps_order(replace(LOADER, random=True))
-    assert not keeps_order(replace(LOADER, random=None))
-    assert not keeps_order(replace(LOADER, sampler="Balanced"))
-    assert not keeps_order(replace(LOADER, iterable=True, sharded=True))
+@pytest.mark.parametrize("field", ["random = true", "random = null", 'sampler = "Balanced"'])
+def test_random_items_and_samplers_of_the_users_do_not_keep_the_order(field: str) -> None:
+    exact, other = (
+        TorchWorkers().look(case) for case in (COMPUTES, computes(f"torch.loaders[0].{field}"))
+    )
+    assert exact is not None
+    assert other is not None
+    assert (exact.equivalence, other.equivalence) == (Equivalence.EXACT, Equivalence.NUMERICS)

@@ -96,32 +96,35 @@ def _model(driver: Driver, model: Any) -> dict[str, Any]:
         "frozen": frozen(model) if compiled and backend() == "tensorflow" else None,
     }
     if compiled and not facts["jit"]:
-        facts["jit_blocker"] = _jit_blocker(model, given)
+        facts["jit_blocker"], facts["jit_refused"] = _jit_blocker(model, given)
     return facts
 
 
-def _jit_blocker(model: Any, given: dict[str, Any]) -> str:
-    """Which clause of Keras's `_resolve_auto_jit_compile` turned XLA off (Keras 3.15.1)."""
+def _jit_blocker(model: Any, given: dict[str, Any]) -> tuple[str, bool]:
+    """Which clause of Keras's `_resolve_auto_jit_compile` turned XLA off (Keras 3.15.1).
+
+    And whether it does so whatever `compile` is given.
+    """
     requested = given.get("jit_compile", "auto")
     if requested is False:
-        return "jit_compile=False was given to compile()"
+        return "jit_compile=False was given to compile()", False
     if model.run_eagerly:
-        return "run_eagerly is on"
+        return "run_eagerly is on", False
     layers = _layers(model)
     blocking = [layer.name for layer in layers if getattr(layer, "supports_jit", True) is False]
     if blocking:
-        return "these layers do not support XLA: " + ", ".join(blocking[:5])
+        return "these layers do not support XLA: " + ", ".join(blocking[:5]), True
     if backend() != "tensorflow":
-        return 'jit_compile="auto" leaves torch.compile off' if backend() == "torch" else ""
+        return 'jit_compile="auto" leaves torch.compile off' if backend() == "torch" else "", False
     import tensorflow as tf
 
     if not tf.config.list_physical_devices("GPU") and requested == "auto":
-        return 'jit_compile="auto" leaves XLA off where there is no GPU'
+        return 'jit_compile="auto" leaves XLA off where there is no GPU', False
     if getattr(model, "_distribute_strategy", None) is not None and requested == "auto":
-        return 'jit_compile="auto" leaves XLA off under tf.distribute'
+        return 'jit_compile="auto" leaves XLA off under tf.distribute', False
     if tf.config.experimental.is_op_determinism_enabled():
-        return "op determinism is enabled"
-    return "Keras does not say why"
+        return "op determinism is enabled", True
+    return "Keras does not say why", False
 
 
 def _is_recurrent(layer: Any) -> bool:

@@ -28,7 +28,7 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import Equivalence, Evidence, Finding, Loader, Site
+from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 
 SWEEP = (1, 2, 4, 8)
@@ -80,16 +80,7 @@ def step_beside_s(evidence: Evidence, workers: int) -> float:
     training process, where it was timed. Raises `NotMeasured`.
     """
     own = evidence.times.resident + stage_seconds(evidence).get(SAMPLER, 0.0)
-    return max(own, made_s(evidence) / max(1, workers))
-
-
-def bound_with_workers(evidence: Evidence, workers: int) -> float:
-    """Upper bound of the speed-up with `workers` processes: none waits for another.
-
-    Unlike `Evidence.bound_if_input_saves` it knows that workers not only share the
-    input but also hide it behind the step: even one worker saves. Raises `NotMeasured`.
-    """
-    return max(1.0, evidence.times.real / max(step_beside_s(evidence, workers), 1e-9))
+    return max(own, made_s(evidence) / max(1, workers), 1e-9)
 
 
 def workers_needed(evidence: Evidence) -> int:
@@ -152,20 +143,13 @@ def likeliest_first(workers: int, offered: list[int]) -> list[int]:
     return sorted(offered, key=lambda n: (abs(math.log2(n / workers)), n))
 
 
-def keeps_order(loader: Loader) -> bool:
-    """Say whether other workers leave every sample and its order exactly as they are.
-
-    They do for a map-style dataset whose items draw no random numbers, under a sampler
-    of PyTorch's.
-    """
-    return not loader.iterable and loader.random is False and loader.sampler in BUILTIN_SAMPLERS
-
-
 def _other_number(
     evidence: Evidence, offered: list[int], title: str, text: str, basis: str, sure: bool
 ) -> Cause:
     """A cause whose repair is another number of workers, one of those `offered`."""
     loader, workers = evidence.torch.loader, max(offered)
+    # other workers leave every sample and its order exactly as they are
+    same = not loader.iterable and loader.random is False and loader.sampler in BUILTIN_SAMPLERS
     try:  # the fewest that promise as much as the most do
         best = step_beside_s(evidence, max(offered))
         workers = min(n for n in offered if step_beside_s(evidence, n) <= 1.02 * best)
@@ -176,7 +160,7 @@ def _other_number(
         text=text,
         saves=Saving(
             upper(evidence, f"{workers_said(max(offered))} {basis}"),
-            ratio=lambda: bound_with_workers(evidence, max(offered)),
+            ratio=lambda: max(1.0, evidence.times.real / step_beside_s(evidence, max(offered))),
             of="input",
         ),
         where=places(loader),
@@ -187,7 +171,7 @@ def _other_number(
             "variants": [{"workers": n} for n in likeliest_first(workers, offered)],
             **seen_in_run(evidence),
         },
-        equivalence=Equivalence.EXACT if keeps_order(loader) else Equivalence.NUMERICS,
+        equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
         rewritable=False if loader.iterable and not loader.sharded else None,
     )
 
@@ -243,7 +227,9 @@ class TorchWorkers(Fix):
         text = f"{named(loader)} is read {text}; {cores_said(evidence)}."
         if max(offered) > cores_per_rank(evidence) > 0:
             share = percent(min(1.0, maker_share(evidence)))
-            text += f" Each maker keeps {share} of a core busy, so more than cores can pay."
+            text += (
+                f" Each maker keeps {share} of a core busy: it waits, so more than cores can pay."
+            )
         first, code = "", ""
         if loader.iterable and not loader.sharded:
             text += " It was not seen to ask which worker it is in: each may deliver all of it."

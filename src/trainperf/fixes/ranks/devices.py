@@ -81,7 +81,8 @@ class OneGpuOfMany(Fix):
             seen, idle = len(device.gpus), _idle(evidence)
             count = seen if idle is None else idle + 1
             title = f"The script trains on one of {seen} GPUs"
-            text = f"The process sees {seen} × {device.name} and trains on one."
+            use = "" if idle is None else f" {idle} did nothing while it trained."
+            text = f"The process sees {seen} × {device.name} and trains on one.{use}"
         if count < 2:
             return None
         fed = math.inf

@@ -21,7 +21,7 @@ from trainperf.fixes.tf_data.generator import (
     make_apart,
     plain_target,
 )
-from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, Site, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, reached
 from trainperf.source.effects import changed_names, changes_shared, effects, filled_names
@@ -59,7 +59,14 @@ class NumpyBatching(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a function of the user's that makes batches between the steps."""
-        making = [function for function in evidence.functions if _makes_batches(function)]
+        making = [
+            function
+            for function in evidence.functions
+            if function.thread == "main"
+            and function.samples >= ENOUGH
+            and function.share >= REAL_SHARE
+            and function.calls_into not in TRAINING
+        ]
         if evidence.loop.kind != "call" or not making:
             return None
         function = max(making, key=lambda function: function.share)
@@ -138,11 +145,6 @@ class NumpyBatching(Fix):
         name = script.free_name(site.file, "make_batch", "make_one_batch")
         made = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
         script.loop_part_into_function(at, len(loop.making), (name, item), results, made)
-
-
-def _makes_batches(function: FunctionCost) -> bool:
-    seen = function.samples >= ENOUGH and function.share >= REAL_SHARE
-    return function.thread == "main" and seen and function.calls_into not in TRAINING
 
 
 SNIPPET = """\

@@ -287,13 +287,13 @@ class _Search:
             return
         if isinstance(node, ast.For):
             yield from self._statement(function, node.iter, known)
-            within = (known - stored(node.body)) | stored([node.target])
+            within = (known - stored(node.body)) | _told(node.target, node.iter)
             yield from self._block(function, node.body, within)
             return
         if isinstance(node, _COMPREHENSIONS):
             for loop in node.generators:
                 yield from self._statement(function, loop.iter, known)
-                known = known | stored([loop.target])
+                known = known | _told(loop.target, loop.iter)
             yield from self._statement(function, node.elt, known)
             return
         if isinstance(node, ast.Call):
@@ -343,6 +343,12 @@ class _Search:
         own = stored(function.body) | arguments(function) | stored(n.target for n in within)
         body = [ast.Expr(node) if isinstance(node, ast.expr) else node for node in nodes]
         return read_first(body, (own & loaded(nodes)) - {"self"})  # type: ignore[arg-type]
+
+
+def _told(target: ast.expr, source: ast.expr) -> set[str]:
+    """The names that a loop gives and that tell an item; a table's row cannot be looked up."""
+    rows = any(isinstance(n, ast.Attribute) and n.attr == "iterrows" for n in ast.walk(source))
+    return set() if rows else stored([target])
 
 
 def _works(module: Module, nodes: Iterable[ast.AST]) -> bool:

@@ -132,7 +132,7 @@ def _moved(body: list[ast.stmt], module: Module) -> list[ast.stmt]:
         updates = index > tapes[-1] and any(
             isinstance(call.func, ast.Attribute) and call.func.attr in UPDATES for call in calls
         )
-        if updates or (end == index and _is_metric(body[index], module)):
+        if updates or (end == index and _is_metric(body[index])):
             end = index + 1
     if not end:
         raise CannotRewrite(reason or "where the weights are updated is not seen")
@@ -146,21 +146,10 @@ def _is_tape(statement: ast.stmt) -> bool:
     )
 
 
-def _is_metric(statement: ast.stmt, module: Module) -> bool:
-    """Whether a statement updates a metric: by its method, or by calling what is one."""
+def _is_metric(statement: ast.stmt) -> bool:
+    """Whether a statement updates a metric."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if not isinstance(call, ast.Call):
-        return False
-    if called(call) == "update_state":
-        return True
-    name = dotted(call.func)
-    return bool(name) and any(
-        isinstance(node, ast.Assign)
-        and any(dotted(target) == name for target in node.targets)
-        and isinstance(node.value, ast.Call)
-        and ".metrics." in f".{dotted(node.value.func)}"
-        for node in module.nodes
-    )
+    return isinstance(call, ast.Call) and called(call) == "update_state"
 
 
 def _refused(body: list[ast.stmt], module: Module) -> str:
@@ -213,7 +202,7 @@ def _changed(step: Step) -> set[str]:
 def _results(step: Step) -> list[str]:
     """The names that are read behind the statements, or by the next step, the loss ahead."""
     bound = stored(step.moved)
-    used = _read_behind(step) | set(read_first(step.moved, bound))
+    used = _read_behind(step, bound) | set(read_first(step.moved, bound))
     losses = [
         node.args[0].id
         for statement in step.moved
@@ -228,18 +217,15 @@ def _results(step: Step) -> list[str]:
     return list(dict.fromkeys([*losses, *_ordered(step.moved, bound & used)]))
 
 
-def _read_behind(step: Step) -> set[str]:
-    """Names read elsewhere in the loops, or behind them before they are bound again."""
-    used = read_outside([step.outermost], step.moved)
+def _read_behind(step: Step, bound: set[str]) -> set[str]:
+    """Those of some names that are read elsewhere in the loops, or behind them, not bound again."""
     scope = step.functions[-1] if step.functions else step.module.top.node
     end = step.outermost.end_lineno or 0
-    behind = (n for n in ast.walk(scope) if isinstance(n, ast.Name) and n.lineno > end)
-    seen: set[str] = set()
-    # What is read on a line is read before what is bound on it.
-    for node in sorted(
-        behind, key=lambda n: (n.lineno, isinstance(n.ctx, ast.Store), n.col_offset)
-    ):
-        if node.id not in seen and not isinstance(node.ctx, ast.Store):
-            used.add(node.id)
-        seen.add(node.id)
-    return used
+    behind = [
+        node
+        for node in ast.walk(scope)
+        if isinstance(node, ast.stmt) and node.lineno > end
+        if getattr(step.module.parent(node), "lineno", 0) <= end
+    ]
+    behind.sort(key=lambda node: node.lineno)
+    return read_outside([step.outermost], step.moved) | set(read_first(behind, bound))

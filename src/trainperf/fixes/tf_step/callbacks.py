@@ -15,7 +15,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.repeating import without_docstring
 from trainperf.fixes.common.words import at, make_those_that_can_be, ms, percent, refusal
-from trainperf.fixes.tf_step.weight_copies import copying
+from trainperf.fixes.tf_step.advice import copying
 from trainperf.model import CallbackCost, Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
 from trainperf.source.effects import effects

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -13,9 +12,7 @@ from trainperf.fixes.common.words import at, ms, percent, size
 from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Missing, Site
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, keyword, starred
-from trainperf.source.iterations import stored
 from trainperf.source.scopes import LOOPS
-from trainperf.source.statements import Function, names_in
 
 LEAST_SHARE = 0.10
 """Share of an epoch from which a pause for callbacks or a restart is told."""
@@ -341,26 +338,15 @@ def _check(script: Script, fit: Site, call: ast.Call, model: str) -> None:
 
 
 def _how_compiled(script: Script, fit: Site, compiled: Site) -> str:
-    """The arguments of `compile`, which must mean the same where `fit` is called."""
+    """The arguments of `compile`: what means nothing where `fit` is called fails in the trial."""
     call = script.call(compiled)
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "compile" or starred(call):
         raise CannotRewrite("not all that the model is compiled with can be seen")
     if fit.file != compiled.file:
         raise CannotRewrite("the model is compiled in another file")
-    values = [*call.args, *(given.value for given in call.keywords)]
-    if _function(script, fit) is not _function(script, compiled):
-        known = stored(script.module(fit.file).body) | set(dir(builtins))
-        local = {name for value in values for name in names_in(value)} - known
-        if local:
-            raise CannotRewrite(f"the model is compiled with {min(local)}, of another function")
     text = script.source(compiled.file).text_of
     named = [f"{given.arg}={text(given.value)}" for given in call.keywords]
     return ", ".join([*map(text, call.args), *named])
-
-
-def _function(script: Script, site: Site) -> ast.stmt | None:
-    around = [node for node in script.around(site) if isinstance(node, Function)]
-    return around[-1] if around else None
 
 
 def _validation(script: Script, fit: Site, call: ast.Call, frozen: str, made: str) -> None:

@@ -30,10 +30,6 @@ COMPILE = Callee(defaults={"jit_compile": "auto", "run_eagerly": False, "steps_p
 """Their values where `compile` is not given them (Keras 3)."""
 
 
-REFUSALS = ("do not support XLA", "determinis")
-"""Words of the reasons for which Keras refuses XLA whatever `compile` says."""
-
-
 def _compile_seen(evidence: Evidence) -> dict[str, Any]:
     """What a finding's data must hold for an argument to be set where it came from."""
     model = evidence.model
@@ -84,7 +80,6 @@ class KerasJitCompile(Fix):
         compiler = "torch.compile" if evidence.framework.name == "torch" else "XLA"
         step = "step" if evidence.framework.on_other_backend else "compiled step"
         said = probe_said(evidence, "jit_compile", f"Compiled with {compiler}, the same step")
-        refused = any(word in model.jit_blocker for word in REFUSALS)
         where = model.compile_where
         return Cause(
             title=f"{compiler} is off{_why_off(model)}",
@@ -93,10 +88,10 @@ class KerasJitCompile(Fix):
             saves=Saving(PROBED, probe="jit_compile"),
             where=(where,) if where else (),
             advice="Take away what Keras refuses XLA for, and set jit_compile=True."
-            if refused
+            if model.jit_refused
             else "Set jit_compile=True in compile.",
             snippet="model.compile(..., jit_compile=True)",
-            rewritable=where is not None and where.exact and not refused,
+            rewritable=where is not None and where.exact and not model.jit_refused,
             data=data,
         )
 

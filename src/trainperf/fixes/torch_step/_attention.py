@@ -1,7 +1,7 @@
 """Attention that is written out, read backwards from the product of weights and values.
 
-It is read in the shapes people write: those of nanoGPT, minGPT and BERT, the function of the
-annotated Transformer, einsum.
+It is read in the shapes people write, those of nanoGPT, minGPT, BERT and einsum, and put into one
+call of `scaled_dot_product_attention`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from trainperf.errors import CannotRewrite
+from trainperf.model import Site
+from trainperf.rewrite import Script
+from trainperf.rewrite.imports import imports, name_of
 from trainperf.source.arguments import argument, starred
-from trainperf.source.statements import Function, called, dotted, parameters
+from trainperf.source.statements import Function, assigned, called, dotted, names_in
 from trainperf.source.text import Source
+
+WIDTH = 100
+"""Columns from which each argument of the call has a line."""
+
+ATOM = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
 
 MODULES = ("torch", "th", "F", "nn", "functional", "np", "math")
 """Usual names of the modules of PyTorch, NumPy and Python whose functions are called."""
@@ -27,6 +35,13 @@ SHAPED = ("bool", "to", "view", "unsqueeze", "float", "contiguous", "type", "res
 
 KINDS = {ast.Mult: "times", ast.Div: "over", ast.Add: "plus"}
 
+INFINITE = re.compile(r"-?float\(['\"]-?inf(inity)?['\"]\)|-\w+\.inf")
+"""What hides a score altogether; other numbers are added to it, as they would be in its place."""
+
+SIZE = r"(\w+)\.(?:size\(-1\)|shape\[-1\])"
+OWN_SCALE = re.compile(rf"1(?:\.0)? / (?:\w+\.)?sqrt\({SIZE}\)|{SIZE} ?\*\* ?-0\.5")
+"""The scale that the kernel has by itself, of the queries or keys that it names."""
+
 ONES = r"torch\.ones\(\(?([\w.]+), \1\)?(?:, [^()]*)?\)"
 PART = r"(?:\[(?:.*, )?:([\w.]+), :\2\])?"
 LOWER = re.compile(rf"torch\.tril\({ONES}\){PART} == 0")
@@ -36,30 +51,134 @@ UPPER = re.compile(rf"torch\.triu\({ONES}, (?:diagonal=)?1\){PART}")
 CONTINUES = re.compile(r"cache|past|\bcat\b|concat")
 """Stands in functions that may put keys of earlier calls before those of this one."""
 
-
-@dataclass(frozen=True)
-class Operation:
-    """A call by its last name, what it works on first, and the arguments after that."""
-
-    name: str
-    of: ast.expr
-    args: tuple[ast.expr, ...]
-    keywords: dict[str | None, ast.expr]
-
-    def argument(self, index: int, name: str) -> ast.expr | None:
-        """An argument by its place after the first operand, or by its name."""
-        return self.args[index] if index < len(self.args) else self.keywords.get(name)
+Operand = tuple[ast.expr, str]
+"""A tensor, and the method that puts its dimensions in order ('' where they are)."""
 
 
-def operation(node: ast.AST) -> Operation | None:
-    """Read `torch.f(x, …)`, `f(x, …)` and `x.f(…)` alike; None for what is no such call."""
-    if not isinstance(node, ast.Call) or starred(node):
-        return None
-    keywords = {given.arg: given.value for given in node.keywords}
-    name, args, owner = called(node), tuple(node.args), node.func
-    if isinstance(owner, ast.Attribute) and dotted(owner.value).split(".")[0] not in MODULES:
-        return Operation(name, owner.value, args, keywords)
-    return Operation(name, args[0], args[1:], keywords) if args else None
+def use_kernel(script: Script, site: Site) -> None:
+    """Put the attention of the function at `site` into one call; raises `CannotRewrite`."""
+    source = script.source(site.file)
+    reading, found = Reading(source, source.function(site)), 0
+    refused = CannotRewrite("its softmax is not one of scores that a product weights values by")
+    for node in ast.walk(reading.function):
+        try:
+            made = product(node)
+            chain = None if made is None else reading.chain(made.left)
+            if made is not None and chain is not None and chain.soft:
+                _use_kernel(script, reading, site, made, chain)
+                found += 1
+        except CannotRewrite as error:
+            refused = error
+    if not found:
+        raise refused
+
+
+def _use_kernel(
+    script: Script, reading: Reading, site: Site, result: Product, chain: Chain
+) -> None:
+    """Put one attention into one call; raises `CannotRewrite`."""
+    source = reading.source
+    value, moved = value_and_result(result)
+    operands = [*query_and_key(chain.product), value]
+    typed = next((node for node, _ in operands if isinstance(node, ast.Name)), operands[0][0])
+    torch = script.module_name(site.file, "torch", site)
+    arguments = []
+    for node, order in operands:  # fused kernels want four dimensions
+        order += ".unsqueeze(0)" if chain.flat else ""
+        arguments.append(_in_brackets(reading.text(node)) + order if order else reading.text(node))
+    if mask := _mask(reading, chain.steps, f"{reading.text(typed)}.dtype", torch):
+        arguments.append(mask)
+    if chain.dropped is not None:
+        probability, when = chain.dropped
+        arguments.append(f"dropout_p={probability}{f' if {when} else 0.0' if when else ''}")
+    scale = _scale(reading, chain.steps)
+    own = OWN_SCALE.fullmatch(scale)
+    if own is None or (own[1] or own[2]) not in [reading.text(node) for node, _ in operands[:2]]:
+        arguments.append(f"scale={scale}")
+    functional = name_of("torch.nn.functional", imports(source.tree.body))
+    head = f"{functional or f'{torch}.nn.functional'}.scaled_dot_product_attention"
+    end = f"{'.squeeze(0)' if chain.flat else ''}{moved}"
+    text = _written(reading, result.node, head, arguments, end)
+    _check_names(reading, result.node, chain, names_in(ast.parse(text)))
+    starts = [(used, source.span(used)[0]) for used in chain.used]
+    script.remove_statements(
+        [
+            Site(site.file, used.lineno, site.function, start - source.line_start(start))
+            for used, start in starts
+        ]
+    )
+    script.replace_call(source.site(result.node, site), text)
+
+
+def _mask(reading: Reading, steps: tuple[Step, ...], dtype: str, torch: str) -> str:
+    """The argument for what is hidden or added, such as `is_causal=True`; '' for none."""
+    masks = [step for step in steps if step.kind in ("hide", "plus")]
+    if not masks:
+        return ""
+    if len(masks) > 1:
+        raise CannotRewrite("it has more than one mask")
+    (step,) = masks
+    if reading.hides_later(step):
+        return "is_causal=True"
+    value = reading.text(step.value)
+    fill = "" if step.fill is None else reading.text(step.fill)
+    if INFINITE.fullmatch(fill):
+        text = f"~{_in_brackets(value)}"
+    elif fill:
+        text = f"{torch}.where({value}, {fill}, 0.0).to({dtype})"
+    else:
+        text = f"{_in_brackets(value)}.to({dtype})"
+    return f"attn_mask={text}{f' if {reading.text(step.test)} else None' if step.test else ''}"
+
+
+def _scale(reading: Reading, steps: tuple[Step, ...]) -> str:
+    """The scale as source; raises `CannotRewrite` where it depends on a condition."""
+    text = ""
+    for step in steps:
+        if step.kind not in ("times", "over"):
+            continue
+        if step.test is not None:
+            raise CannotRewrite("the scores are scaled under a condition")
+        factor = reading.text(step.value)
+        if step.kind == "over":
+            text = f"{text or '1'} / {_in_brackets(factor)}"
+        else:
+            text = f"{text} * {_in_brackets(factor)}" if text else factor
+    return text or "1.0"
+
+
+def _in_brackets(text: str) -> str:
+    return text if isinstance(ast.parse(text, mode="eval").body, ATOM) else f"({text})"
+
+
+def _written(reading: Reading, node: ast.expr, head: str, arguments: list[str], end: str) -> str:
+    """The call on one line where that has room, else with a line for each argument."""
+    source = reading.source
+    start, stop = source.span(node)
+    text = f"{head}({', '.join(arguments)}){end}"
+    if start - source.line_start(start) + len(text) + source.line_end(stop) - stop <= WIDTH:
+        return text
+    first = source.span(reading.statement(node))[0]
+    margin = source.newline + source.text[source.line_start(first) : first]
+    lines = "".join(f"{margin}    {argument}," for argument in arguments)
+    return f"{head}({lines}{margin}){end}"
+
+
+def _check_names(reading: Reading, result: ast.expr, chain: Chain, kept: set[str]) -> None:
+    """Refuse where what goes is wanted: by the call, or as weights or scores elsewhere."""
+    if wanted := kept & chain.names:
+        raise CannotRewrite(f"the call needs {', '.join(sorted(wanted))}, which goes")
+    statement = reading.statement(result)
+    gone = {node for taken in (*chain.used, result) for node in ast.walk(taken)}
+    begins = min((used.lineno for used in chain.used), default=0)
+    ends = statement.end_lineno or statement.lineno
+    anew = {ast.unparse(target) for target in assigned(statement)}
+    for node in ast.walk(reading.function):
+        if not isinstance(node, ast.Name) or node.id not in chain.names or node in gone:
+            continue
+        read = isinstance(node.ctx, ast.Load) and begins <= node.lineno
+        if read and not (node.id in anew and node.lineno > ends):
+            raise CannotRewrite(f"the weights or scores are used in line {node.lineno} as well")
 
 
 # ---------------------------------------------------------------------------- products
@@ -72,70 +191,72 @@ class Product:
     `flat` where its spelling tells that they have three dimensions.
     """
 
+    node: ast.expr
     left: ast.expr
     right: ast.expr
     dimensions: tuple[str, ...] = ()
     flat: bool = False
 
 
-@dataclass(frozen=True)
-class Operand:
-    """A tensor, and the method that puts its dimensions in order ('' where they are)."""
+def operation(node: ast.AST) -> tuple[str, list[ast.expr], dict[str | None, ast.expr]]:
+    """The last name of a call, what it works on and is given by place, and by name.
 
-    node: ast.expr
-    moved: str = ""
+    `torch.f(x, …)`, `f(x, …)` and `x.f(…)` are the same; nothing of what is no such call.
+    """
+    if not isinstance(node, ast.Call) or starred(node):
+        return "", [], {}
+    given, owner = list(node.args), node.func
+    if isinstance(owner, ast.Attribute) and dotted(owner.value).split(".")[0] not in MODULES:
+        given = [owner.value, *given]
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    return (called(node), given, named) if given else ("", [], {})
 
 
 def product(node: ast.AST) -> Product | None:
     """Read `a @ b`, `torch.matmul(a, b)`, `a.bmm(b)`, an einsum; None for anything else."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return Product(node.left, node.right, flat=_turned(node.right) == ["1", "2"])
-    found = operation(node)
-    if found is None or found.name not in ("matmul", "bmm", "einsum"):
+        return Product(node, node.left, node.right, flat=_turned(node.right) == ["1", "2"])
+    name, given, _ = operation(node)
+    if name in ("matmul", "bmm") and len(given) == 2 and isinstance(node, ast.expr):
+        return Product(node, given[0], given[1], flat=name == "bmm")
+    if name != "einsum" or not isinstance(node, ast.expr):
         return None
-    if found.name == "einsum":
-        return _einsum(found)
-    return Product(found.of, found.args[0], flat=found.name == "bmm") if found.args else None
+    equation, *operands = given
+    if len(operands) == 1 and isinstance(operands[0], ast.List | ast.Tuple):
+        operands = operands[0].elts
+    # where the text comes last it is of einops, and a dimension's name may have several letters
+    text = str(equation.value) if isinstance(equation, ast.Constant) else ""
+    named = re.fullmatch(r"(\w+),(\w+)->(\w+)", text.replace(" ", ""))
+    if named is None or len(operands) != 2:
+        return None
+    return Product(node, operands[0], operands[1], named.groups())
 
 
 def _turned(node: ast.expr) -> list[str]:
     """The dimensions that `k.transpose(…)` exchanges, in order; none for anything else."""
-    found = operation(node)
-    turns = found is not None and found.name == "transpose"
-    return sorted(map(ast.unparse, found.args)) if found is not None and turns else []
-
-
-def _einsum(found: Operation) -> Product | None:
-    others = found.args
-    if len(others) == 1 and isinstance(others[0], ast.List | ast.Tuple):
-        others = tuple(others[0].elts)
-    # Where the text comes last it is of einops, and a dimension's name may have several letters.
-    text = found.of.value if isinstance(found.of, ast.Constant) else ""
-    named = re.fullmatch(r"(\w+),(\w+)->(\w+)", str(text).replace(" ", ""))
-    return Product(*others, named.groups()) if named and len(others) == 2 else None
+    name, given, _ = operation(node)
+    return sorted(map(ast.unparse, given[1:])) if name == "transpose" else []
 
 
 def query_and_key(found: Product) -> tuple[Operand, Operand]:
     """The two operands of a product of scores, each as (…, positions, size of a head)."""
-    left, right = found.left, found.right
     if not found.dimensions:
-        turned = operation(right)
-        if turned is not None and _turned(right) in (["-1", "-2"], ["2", "3"], ["1", "2"]):
-            return Operand(left), Operand(turned.of)
-        return Operand(left), Operand(right, ".transpose(-2, -1)")
-    one, other, scores = found.dimensions
-    summed = "".join(name for name in one if name in other and name not in scores)
+        if _turned(found.right) in (["-1", "-2"], ["2", "3"], ["1", "2"]):
+            return (found.left, ""), (operation(found.right)[1][0], "")
+        return (found.left, ""), (found.right, ".transpose(-2, -1)")
+    left, right, scores = found.dimensions
+    summed = "".join(name for name in left if name in right and name not in scores)
     asked, known = scores[:-1] + summed, scores[:-2] + scores[-1] + summed
-    return Operand(left, _moved(one, asked)), Operand(right, _moved(other, known))
+    return (found.left, _moved(left, asked)), (found.right, _moved(right, known))
 
 
 def value_and_result(found: Product) -> tuple[Operand, str]:
     """The values as (…, positions, size of a head), and how the result's dimensions move."""
     if not found.dimensions:
-        return Operand(found.right), ""
+        return (found.right, ""), ""
     weights, values, result = found.dimensions
     sizes = "".join(name for name in values if name not in weights)
-    value = Operand(found.right, _moved(values, weights[:-2] + weights[-1] + sizes))
+    value = (found.right, _moved(values, weights[:-2] + weights[-1] + sizes))
     return value, _moved(weights[:-1] + sizes, result)
 
 
@@ -176,7 +297,7 @@ class Chain:
     steps: tuple[Step, ...] = ()
     soft: bool = False
     dropped: tuple[str, str] | None = None
-    used: tuple[ast.stmt, ...] = ()
+    used: frozenset[ast.stmt] = frozenset()
     names: frozenset[str] = frozenset()
 
     def then(self, step: Step) -> Chain:
@@ -187,15 +308,11 @@ class Chain:
             raise CannotRewrite("the scores are scaled after something was added to them")
         return replace(self, steps=(*self.steps, step))
 
-
-@dataclass(frozen=True)
-class Attention:
-    """The product that gives the result, and what of the function it was computed from."""
-
-    product: ast.expr
-    chain: Chain
-    value: Operand
-    moved: str
+    def dropping(self, probability: str, when: str) -> Chain | None:
+        """The same with a dropout of the weights; None of what is none, or has one."""
+        if not self.soft or self.dropped is not None:
+            return None
+        return replace(self, dropped=(probability, when))
 
 
 class Reading:
@@ -205,24 +322,6 @@ class Reading:
         self.source, self.function, self.module = source, function, source.module
         classes = (node for node in self.module.around(function) if isinstance(node, ast.ClassDef))
         self.cls = next(classes, None)
-
-    def attentions(self) -> list[Attention]:
-        """The attentions that the function computes; raises `CannotRewrite` where it has none."""
-        found = []
-        refused = CannotRewrite("its softmax is not one of scores that a product weights values by")
-        for node in ast.walk(self.function):
-            made = product(node)
-            if made is None or not isinstance(node, ast.expr):
-                continue
-            try:
-                chain = self.chain(made.left)
-                if chain is not None and chain.soft:
-                    found.append(Attention(node, chain, *value_and_result(made)))
-            except CannotRewrite as error:
-                refused = error
-        if not found:
-            raise refused
-        return found
 
     def chain(self, node: ast.expr) -> Chain | None:
         """Read the scores or weights that a node is; None where it is no such thing.
@@ -245,63 +344,51 @@ class Reading:
 
     def _named(self, name: str, before: ast.stmt) -> Chain | None:
         """What a name holds that was given it by a statement, or by an `if` of one change."""
-        statement = doing = self._changed(name, before)
-        if statement is None or doing is None:
-            return None
-        test = None
-        if isinstance(statement, ast.If):
-            inside = [inner for inner in statement.body if _changes(inner, name)]
-            if statement.orelse or len(inside) != 1:
+        statement = self._changed(name, before)
+        if not isinstance(statement, ast.If):
+            value = None if statement is None else _value(statement, name)
+            found = None if value is None else self.chain(value)
+            if found is None or statement is None:
                 return None
-            doing, test = inside[0], statement.test
-        value = _value(doing, name)
-        found = None if value is None else self.chain(value)
-        if found is not None and test is not None:
-            found = _under(self._named(name, statement), found, test)
-        if found is None:
+            return replace(found, used=found.used | {statement}, names=found.names | {name})
+        if statement.orelse or len(statement.body) != 1:
             return None
-        alone = isinstance(statement, ast.If) and len(statement.body) == 1
-        used = (*found.used, statement if alone else doing)
-        return replace(found, used=used, names=found.names | {name})
+        value = _value(statement.body[0], name)
+        found, ahead = None if value is None else self.chain(value), self._named(name, statement)
+        if found is None or ahead is None or len(found.steps) != len(ahead.steps) + 1:
+            return None
+        step = replace(found.steps[-1], test=statement.test)
+        return replace(found, steps=(*ahead.steps, step), used=found.used | {statement})
 
     def _called(self, node: ast.Call) -> Chain | None:
         """A mask, the softmax or dropout, by a function, a method or a module."""
         made = self._attribute(node.func) or node.func
         if isinstance(made, ast.Call) and len(node.args) == 1:
-            if called(made) == "Softmax":
-                return self._softened(self.chain(node.args[0]), argument(made, "dim", 0))
+            chain = self.chain(node.args[0])
+            if chain is not None and called(made) == "Softmax":
+                return _softened(chain, argument(made, "dim", 0))
+            dropout = chain is not None and called(made) == "Dropout"
             module = self.source.text_of(node.func)
-            dropped = (f"{module}.p", "self.training")
-            return (
-                _dropped(self.chain(node.args[0]), dropped) if called(made) == "Dropout" else None
-            )
-        if isinstance(made, ast.Name) and made.id in parameters(self.function):
-            dropped = (f"{made.id}.p", f"{made.id}.training")
-            return _dropped(self.chain(node.args[0]), dropped) if "drop" in made.id else None
-        found = operation(node)
-        name = found.name.removesuffix("_") if found is not None else ""
-        if found is None or name not in (*CASTS, "masked_fill", "softmax", "dropout"):
-            return None
-        chain = self.chain(found.of)
+            return chain.dropping(f"{module}.p", "self.training") if chain and dropout else None
+        name, given, named = operation(node)
+        name = name.removesuffix("_")
+        known = name in (*CASTS, "masked_fill", "softmax", "dropout")
+        chain = self.chain(given[0]) if known else None
         if chain is None or name in CASTS:
             return chain
+        first, second = [*given[1:], None, None][:2]
         if name == "softmax":
-            return self._softened(chain, found.argument(0, "dim"))
+            return _softened(chain, first or named.get("dim"))
         if name == "dropout":
-            given, training = found.argument(0, "p"), found.argument(1, "training")
-            always = training is None or ast.unparse(training) == "True"
-            when = "" if always or training is None else self.text(training)
-            return _dropped(chain, ("0.5" if given is None else self.text(given), when))
-        hidden, fill = found.argument(0, "mask"), found.argument(1, "value")
-        return None if hidden is None else chain.then(Step("hide", hidden, fill))
-
-    def _softened(self, chain: Chain | None, dim: ast.expr | None) -> Chain | None:
-        if chain is None:
+            rate, training = first or named.get("p"), second or named.get("training")
+            when = "" if training is None else self.text(training)
+            return chain.dropping(
+                "0.5" if rate is None else self.text(rate), when.removeprefix("True")
+            )
+        hidden = first or named.get("mask")
+        if hidden is None:
             return None
-        last = "" if dim is None else ast.unparse(dim)
-        if chain.soft or last not in ("-1", "2" if chain.flat else "3"):
-            raise CannotRewrite("the softmax is not over the last dimension, as far as is seen")
-        return replace(chain, soft=True)
+        return chain.then(Step("hide", hidden, second or named.get("value")))
 
     def _is_flat(self, node: ast.expr) -> bool:
         """Whether `x`, or a linear layer of it, has the dimensions of `B, T, C = x.shape`."""
@@ -326,9 +413,9 @@ class Reading:
         around = (node, *self.module.around(node))
         return next(inner for inner in around if isinstance(inner, ast.stmt))
 
-    def text(self, node: ast.AST) -> str:
+    def text(self, node: ast.expr) -> str:
         """The source of an expression on one line."""
-        text = self.source.text_of(node) if isinstance(node, ast.expr) else ast.unparse(node)
+        text = self.source.text_of(node)
         return ast.unparse(node) if "\n" in text else text
 
     def _above(self, statement: ast.stmt) -> Iterator[ast.stmt]:
@@ -353,15 +440,17 @@ class Reading:
         found = self._changed(node.id, self.statement(node))
         return None if found is None else _value(found, node.id)
 
-    def _attribute(self, node: ast.AST) -> ast.expr | None:
+    def _attribute(self, node: ast.expr) -> ast.expr | None:
         """The one value that the class gives `self.x`, buffers included; None without one."""
-        name, values = _own(node), []
-        for inner in ast.walk(self.cls) if name and self.cls is not None else ():
-            if isinstance(inner, ast.Assign) and name in map(_own, inner.targets):
-                values.append(inner.value)
-            elif isinstance(inner, ast.Call) and called(inner) == "register_buffer":
-                buffer, value = inner.args[:2]
-                values += [value] if ast.unparse(buffer) == repr(name) else []
+        if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
+            return None
+        values = [binding.value for binding in self.module.bindings(node) or ()]
+        values += [
+            call.args[1]
+            for call in self.module.methods("register_buffer")
+            if ast.unparse(call.args[0]) == repr(node.attr)
+            and any(around is self.cls for around in self.module.around(call))
+        ]
         return values[0] if len(values) == 1 else None
 
     # -------------------------------------------------------------------------- triangles
@@ -381,7 +470,6 @@ class Reading:
     def _spelled(self, node: ast.expr) -> str:
         """The text of a mask, with what names and buffers hold in their places."""
         held = self._held(node) if isinstance(node, ast.Name) else self._attribute(node)
-        made = operation(node)
         if held is not None:
             return self._spelled(held)
         if isinstance(node, ast.Subscript):
@@ -391,25 +479,15 @@ class Reading:
             return f"{self._spelled(node.left)} == 0"
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
             return f"{self._spelled(node.operand)} == 0"
-        return self._spelled(made.of) if made and made.name in SHAPED else ast.unparse(node)
+        name, given, _ = operation(node)
+        return self._spelled(given[0]) if name in SHAPED else ast.unparse(node)
 
 
-def _under(before: Chain | None, found: Chain, test: ast.expr) -> Chain | None:
-    """The chain `found` in an `if` as one step, or dropout, more than there was before it."""
-    if before is not None and len(found.steps) == len(before.steps) + 1:
-        return replace(found, steps=(*before.steps, replace(found.steps[-1], test=test)))
-    if before is None or before.dropped is not None or found.dropped is None:
-        return None
-    probability, when = found.dropped
-    text = ast.unparse(test)
-    text = f"({text})" if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else text
-    return replace(found, dropped=(probability, f"{text} and {when}" if when else text))
-
-
-def _dropped(chain: Chain | None, dropped: tuple[str, str]) -> Chain | None:
-    if chain is None or not chain.soft or chain.dropped is not None:
-        return None
-    return replace(chain, dropped=dropped)
+def _softened(chain: Chain, dim: ast.expr | None) -> Chain:
+    last = "" if dim is None else ast.unparse(dim)
+    if chain.soft or last not in ("-1", "2" if chain.flat else "3"):
+        raise CannotRewrite("the softmax is not over the last dimension, as far as is seen")
+    return replace(chain, soft=True)
 
 
 def _changes(statement: ast.stmt, name: str) -> bool:
@@ -428,9 +506,3 @@ def _value(statement: ast.stmt, name: str) -> ast.expr | None:
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         return statement.value if ast.unparse(statement.targets[0]) == name else None
     return None
-
-
-def _own(node: ast.AST) -> str:
-    """`x` of `self.x`, '' for anything else."""
-    own = isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
-    return node.attr if isinstance(node, ast.Attribute) and own else ""

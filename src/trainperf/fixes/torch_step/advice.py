@@ -20,12 +20,6 @@ USED = 0.05
 
 MOST_NAMED = 4
 
-ADDED = 3
-"""Passes over the gradients that the backward makes to add to zeros: two reads, a write.
-
-Without old gradients it keeps the new ones as they are. Filling with zeros is one more.
-"""
-
 
 class TorchDenseZeros(Fix):
     """Multiply by a sparse matrix where nearly all of it is zeros.
@@ -245,41 +239,3 @@ def _named(wait: DeviceWait) -> str:
     """A place with how often it waits: "net.py:44 (12 times)"."""
     place = at(wait.where) or "a place in a library"
     return place if round(wait.calls) <= 1 else f"{place} ({wait.calls:.0f} times)"
-
-
-class TorchZeroGrad(Fix):
-    """Let `zero_grad` drop the gradients, not fill them with zeros.
-
-    Why slow: `zero_grad(set_to_none=False)` writes zeros into every gradient. The backward then
-    reads and adds to them, where it could simply keep what it has computed.
-    Changes: Gradients are `None` until the backward makes new ones. That is PyTorch's default
-    since 2.0; the numbers are the same.
-    When not:
-    - Weights that get no gradient in some steps: with zeros, momentum and weight decay still
-      change them, with `None` the optimizer passes them over.
-    - Code that reads `.grad` between `zero_grad` and the backward.
-    """
-
-    without_edit = "weights without a gradient in some steps would be passed over"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find optimizers whose gradients are filled with zeros."""
-        filled = [made for made in evidence.torch.optimizers if made.set_to_none is False]
-        if not filled:
-            return None
-        fills = part_seconds(evidence, "zero_grad")
-        seen = any(part.name == "backward" for part in evidence.torch.split)
-        backward = part_seconds(evidence, "backward") if seen else 0.0
-        tensors = sum(optimizer.tensors for optimizer in filled)
-        return Cause(
-            title="Gradients are filled with zeros in every step",
-            text=f"Filling the gradients of {tensors} tensors with zeros takes {ms(fills)} of the "
-            f"{ms(evidence.times.real)} step, and the backward adds to them.",
-            saves=Saving(
-                "no zeros written, and none added to in the backward",
-                fills + min(ADDED * fills, backward),
-            ),
-            where=tuple(made.zero_grad_where for made in filled if made.zero_grad_where),
-            advice="Call `zero_grad()` without `set_to_none=False`.",
-            snippet="optimizer.zero_grad(set_to_none=True)",
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from functools import partial
 
 from trainperf.errors import CannotRewrite, NotMeasured
@@ -12,27 +11,14 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, if_measured, make_those_that_can_be, ms, percent
 from trainperf.fixes.rows import SetArgument
-from trainperf.fixes.torch_step._attention import Attention, Operand, Reading, Step, query_and_key
+from trainperf.fixes.torch_step._attention import use_kernel
 from trainperf.fixes.torch_step._step import compute_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Site
 from trainperf.rewrite import Script
-from trainperf.rewrite.imports import imports, name_of
 from trainperf.source.arguments import argument
-from trainperf.source.statements import assigned, last_name, names_in
+from trainperf.source.statements import last_name
 
 MOST_NAMED = 3
-
-WIDTH = 100
-"""Columns from which each argument of the call has a line."""
-
-ATOM = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
-
-INFINITE = re.compile(r"-?float\(['\"]-?inf(inity)?['\"]\)|-\w+\.inf")
-"""What hides a score altogether; other numbers are added to it, as they would be in its place."""
-
-SIZE = r"(\w+)\.(?:size\(-1\)|shape\[-1\])"
-OWN_SCALE = re.compile(rf"1(?:\.0)? / (?:\w+\.)?sqrt\({SIZE}\)|{SIZE} ?\*\* ?-0\.5")
-"""The scale that the kernel has by itself, of the queries or keys that it names."""
 
 WHY = {
     "dropout": "no fused kernel of this device drops weights out",
@@ -149,131 +135,6 @@ def _share(evidence: Evidence, heads: tuple[Site, ...]) -> float | None:
         nearest = min(inside, key=lambda cost: cost.line, default=None)
         total += nearest.share if nearest else 0.0
     return min(1.0, total)
-
-
-# ------------------------------------------------------------------------------ the edit
-
-
-def use_kernel(script: Script, site: Site) -> None:
-    """Put the attention of the function at `site` into one call; raises `CannotRewrite`."""
-    source = script.source(site.file)
-    reading = Reading(source, source.function(site))
-    for found in reading.attentions():
-        _use_kernel(script, reading, site, found)
-
-
-def _use_kernel(script: Script, reading: Reading, site: Site, found: Attention) -> None:
-    """Put one attention into one call; raises `CannotRewrite`."""
-    source, chain = reading.source, found.chain
-    operands = [*query_and_key(chain.product), found.value]
-    typed = next((o.node for o in operands if isinstance(o.node, ast.Name)), operands[0].node)
-    torch = script.module_name(site.file, "torch", site)
-    mask = _mask(reading, chain.steps, f"{reading.text(typed)}.dtype", torch)
-    arguments = [_operand(reading, operand, chain.flat) for operand in operands]
-    arguments += [mask] if mask else []
-    if chain.dropped is not None:
-        probability, when = chain.dropped
-        arguments.append(f"dropout_p={probability}{f' if {when} else 0.0' if when else ''}")
-    scale = _scale(reading, chain.steps)
-    own = OWN_SCALE.fullmatch(scale)
-    if own is None or (own[1] or own[2]) not in [reading.text(o.node) for o in operands[:2]]:
-        arguments.append(f"scale={scale}")
-    head = f"{_functional(script, reading, site)}.scaled_dot_product_attention"
-    text = _written(reading, found, head, arguments, ".squeeze(0)" if chain.flat else "")
-    _check_names(reading, found, names_in(ast.parse(text)))
-    starts = [source.span(statement)[0] for statement in set(chain.used)]
-    script.remove_statements(
-        [
-            Site(site.file, statement.lineno, site.function, start - source.line_start(start))
-            for statement, start in zip(set(chain.used), starts, strict=True)
-        ]
-    )
-    script.replace_call(source.site(found.product, site), text)
-
-
-def _operand(reading: Reading, operand: Operand, flat: bool) -> str:
-    text = reading.text(operand.node)
-    moved = operand.moved + (".unsqueeze(0)" if flat else "")  # fused kernels want four dimensions
-    return f"{_in_brackets(text)}{moved}" if moved else text
-
-
-def _mask(reading: Reading, steps: tuple[Step, ...], dtype: str, torch: str) -> str:
-    """The argument for what is hidden or added, such as `is_causal=True`; '' for none."""
-    masks = [step for step in steps if step.kind in ("hide", "plus")]
-    if not masks:
-        return ""
-    if len(masks) > 1:
-        raise CannotRewrite("it has more than one mask")
-    (step,) = masks
-    if reading.hides_later(step):
-        return "is_causal=True"
-    value = reading.text(step.value)
-    fill = "" if step.fill is None else reading.text(step.fill)
-    if INFINITE.fullmatch(fill):
-        text = f"~{_in_brackets(value)}"
-    elif fill:
-        text = f"{torch}.where({value}, {fill}, 0.0).to({dtype})"
-    else:
-        text = f"{_in_brackets(value)}.to({dtype})"
-    return f"attn_mask={text}{f' if {reading.text(step.test)} else None' if step.test else ''}"
-
-
-def _scale(reading: Reading, steps: tuple[Step, ...]) -> str:
-    """The scale as source; raises `CannotRewrite` where it depends on a condition."""
-    text = ""
-    for step in steps:
-        if step.kind not in ("times", "over"):
-            continue
-        if step.test is not None:
-            raise CannotRewrite("the scores are scaled under a condition")
-        factor = reading.text(step.value)
-        if step.kind == "over":
-            text = f"{text or '1'} / {_in_brackets(factor)}"
-        else:
-            text = f"{text} * {_in_brackets(factor)}" if text else factor
-    return text or "1.0"
-
-
-def _in_brackets(text: str) -> str:
-    return text if isinstance(ast.parse(text, mode="eval").body, ATOM) else f"({text})"
-
-
-def _functional(script: Script, reading: Reading, site: Site) -> str:
-    """The name of the module of PyTorch's functions in this file."""
-    for module, within in (("torch.nn.functional", ""), ("torch.nn", ".functional")):
-        if name_of(module, imports(reading.source.tree.body)) is not None:
-            return script.module_name(site.file, module, site) + within
-    return script.module_name(site.file, "torch", site) + ".nn.functional"
-
-
-def _written(reading: Reading, found: Attention, head: str, arguments: list[str], end: str) -> str:
-    """The call on one line where that has room, else with a line for each argument."""
-    source = reading.source
-    start, stop = source.span(found.product)
-    text = f"{head}({', '.join(arguments)}){end}{found.moved}"
-    if start - source.line_start(start) + len(text) + source.line_end(stop) - stop <= WIDTH:
-        return text
-    first = source.span(reading.statement(found.product))[0]
-    margin = source.newline + source.text[source.line_start(first) : first]
-    lines = "".join(f"{margin}    {argument}," for argument in arguments)
-    return f"{head}({lines}{margin}){end}{found.moved}"
-
-
-def _check_names(reading: Reading, found: Attention, kept: set[str]) -> None:
-    """Refuse where what goes is wanted: by the call, or as weights or scores elsewhere."""
-    chain, statement = found.chain, reading.statement(found.product)
-    if kept & chain.names:
-        raise CannotRewrite(f"the call needs {', '.join(sorted(kept & chain.names))}, which goes")
-    gone = {node for taken in (*chain.used, found.product) for node in ast.walk(taken)}
-    begins = min((used.lineno for used in chain.used), default=0)
-    ends = statement.end_lineno or statement.lineno
-    anew = {ast.unparse(target) for target in assigned(statement)}
-    for node in ast.walk(reading.function):
-        if not isinstance(node, ast.Name) or node.id not in chain.names or node in gone:
-            continue
-        read = isinstance(node.ctx, ast.Load) and begins <= node.lineno
-        if read and not (node.id in anew and node.lineno > ends):
-            raise CannotRewrite(f"the weights or scores are used in line {node.lineno} as well")
 
 
 class TorchAttentionUnfused(Fix):

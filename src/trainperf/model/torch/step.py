@@ -111,20 +111,17 @@ class TorchOptimizer:
 
     `fused` and `foreach` are what was given, None for "let PyTorch choose";
     `can_fuse` says that its class, devices and dtypes allow `fused=True` in this build.
-    `tensors` is the number of parameter tensors it updates. `set_to_none` is what
-    `zero_grad` was called with last, None if it was not called.
+    `tensors` is the number of parameter tensors it updates.
     """
 
     cls: str
     where: Site | None = None
     step_where: Site | None = None
-    zero_grad_where: Site | None = None
     fused: bool | None = None
     foreach: bool | None = None
     can_fuse: bool = False
     tensors: int = 0
     parameters: int = 0
-    set_to_none: bool | None = None
     builtin: bool = True
 
 

@@ -96,22 +96,18 @@ class ContainerUse:
     """The counts of the control groups between the start and the end of the observed run.
 
     None where the kernel does not say. `throttled_share` is the share of the periods of
-    the CPU quota in which the group was stopped for having used it up, `throttled_s` the
-    time its threads stood still for it (summed over cores). `memory_pressure` is the share of
-    the time in which some task waited for memory (Linux's pressure stall
-    information), of the group or else of the machine: `pressure_of`. Memory is bytes, the
-    peak without page cache that the kernel can drop; `memory_events` counts "high", "max",
-    "oom" and "oom_kill". `swapped_in` and `swapped_out` are bytes of the whole machine.
+    the CPU quota in which the group was stopped for having used it up, `memory_pressure` that of
+    the time in which some task waited for memory (Linux's pressure stall information), of the
+    group or else of the machine. Memory is bytes, the peak without page cache that the kernel can
+    drop; `memory_events` counts "high", "max", "oom" and "oom_kill". `swapped_in` are bytes of the
+    whole machine.
     """
 
     seconds: float
     quota_cores: float | None = None
     throttled_share: float | None = None
-    throttled_s: float | None = None
     memory_limit: int | None = None
     memory_peak: int | None = None
     memory_pressure: float | None = None
     memory_events: tuple[tuple[str, int], ...] = ()
     swapped_in: int | None = None
-    swapped_out: int | None = None
-    pressure_of: str = ""  # "container", "machine"; "" where the kernel does not say

@@ -84,7 +84,7 @@ def _compiling(diagnosis: Diagnosis) -> float:
     lines, real = known(diagnosis.evidence.lines_), diagnosis.step_s
     if lines is None or not real:
         return 0.0
-    share = lines.kinds().get("compiling", 0.0) / lines.seconds
+    share = sum(line.of("compiling") for line in lines.lines) / lines.seconds
     return share * real if share >= WORTH_NAMING else 0.0
 
 

@@ -334,13 +334,11 @@ def optimizer_facts(loops: Any, optimizer: Any) -> dict[str, Any]:
         # Another one may have been at this address before.
         "where": calls.where if calls.built is not None and calls.built() is optimizer else None,
         "step_where": calls.step,
-        "zero_grad_where": calls.zero_grad,
         "fused": _setting(optimizer, "fused"),
         "foreach": _setting(optimizer, "foreach"),
         "can_fuse": can_fuse(optimizer),
         "tensors": len(parameters),
         "parameters": sum(int(weight.numel()) for weight in parameters),
-        "set_to_none": calls.set_to_none,
         "builtin": _is_builtin(cls),
     }
 

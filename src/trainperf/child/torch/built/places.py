@@ -60,13 +60,11 @@ class Models:
 
 @dataclass
 class OptimizerCalls:
-    """Where an optimizer was built, where it steps and drops its gradients."""
+    """Where an optimizer was built, and where it steps."""
 
     built: weakref.ref[Any] | None = None
     where: Where = None
     step: Where = None
-    zero_grad: Where = None
-    set_to_none: bool | None = None
 
 
 def watch_modules(loops: Any, module: Any) -> None:

@@ -211,7 +211,7 @@ class Settings:
         self.scales = False
         self.autocast: dict[Place | None, str] = {}
         self._models: dict[int, tuple[Any, Place | None, Any, set[Any]]] = {}
-        self._optimizers: dict[int, dict[str, Any]] = {}
+        self._steps: dict[int, Place] = {}
         self._trains: set[int] = set()
 
     def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -254,14 +254,7 @@ class Settings:
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
         self.closure |= callable(closure)
         if call.place is not None:
-            self._optimizers.setdefault(call.of, {})["step"] = call.place
-
-    def zero_grad(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An optimizer's `zero_grad` is called."""
-        self.calls(call, args, kwargs)
-        seen = self._optimizers.setdefault(call.of, {})
-        seen["set_to_none"] = bool(args[1] if len(args) > 1 else kwargs.get("set_to_none", 1))
-        seen["zero_grad"] = call.place or seen.get("zero_grad")
+            self._steps[call.of] = call.place
 
     def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A gradient scaler is used; a disabled one does nothing."""
@@ -277,10 +270,8 @@ class Settings:
                 settings = self.autocast.get(place, ""), self.retains
                 call = ModelCall(module, args, kwargs, site(place), len(shapes), *settings)
                 loops.models.calls[key] = call
-        for key, calls in self._optimizers.items():
-            known = loops.optimizer_calls.setdefault(key, OptimizerCalls())
-            known.step, known.zero_grad = site(calls.get("step")), site(calls.get("zero_grad"))
-            known.set_to_none = calls.get("set_to_none")
+        for key, place in self._steps.items():
+            loops.optimizer_calls.setdefault(key, OptimizerCalls()).step = site(place)
 
 
 # What was seen of the steps that were taken apart, as events.

@@ -144,7 +144,7 @@ class Detail:
         hooked: list[tuple[Any, str, Callable[[Any], Any]]] = [
             (torch.nn.Module, "__call__", timed("forward", "", seen.calls, seen.forward)),
             (torch.nn.Module, "zero_grad", timed("zero_grad", "module")),
-            (torch.optim.Optimizer, "zero_grad", timed("zero_grad", "", seen.zero_grad)),
+            (torch.optim.Optimizer, "zero_grad", timed("zero_grad", "")),
             (scaler, "scale", timed("rest", "scale", seen.scaler)),
             (scaler, "step", timed("optimizer", SCALER, seen.scaler)),
             (scaler, "update", timed("rest", "scaler.update")),

@@ -1,13 +1,22 @@
-"""Callbacks that average or copy the weights in each batch, through NumPy."""
+"""Weights that go through NumPy, layers kept from cuDNN: what the user has to write anew."""
 
 from __future__ import annotations
 
 import re
 
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.common.step import step_may_matter
 from trainperf.fixes.common.words import at, ms
-from trainperf.model import CallbackCost, Equivalence, Evidence, Line, Site, is_taken
+from trainperf.model import (
+    CallbackCost,
+    Equivalence,
+    Evidence,
+    LayerFacts,
+    Line,
+    Site,
+    is_taken,
+)
 
 LEAST = 0.05
 """Share of a step, as the samples surely tell it, from which copies of the weights are named."""
@@ -134,3 +143,67 @@ def _heads(callback: CallbackCost) -> list[Site]:
 
 def _seconds(lines: tuple[Line, ...] | list[Line]) -> float:
     return sum(line.seconds for line in lines)
+
+
+CELLS = ("LSTMCell", "GRUCell")
+"""Cells of the layers that have a cuDNN kernel."""
+
+WANTED: dict[str, tuple[object, ...]] = {
+    "activation": ("tanh",),
+    "recurrent_activation": ("sigmoid",),
+    "use_bias": (True,),
+    "reset_after": (True,),
+    "recurrent_dropout": (0.0,),
+    "use_cudnn": ("auto", True),
+    "unroll": (False,),
+}
+"""The arguments of LSTM and GRU with which cuDNN is used."""
+
+
+class RnnCudnn(Fix):
+    """Build LSTM and GRU layers so that they can use cuDNN.
+
+    Why slow: On a GPU, an LSTM or GRU with the default arguments runs as one cuDNN kernel over the
+    whole sequence. With others, and as `RNN(LSTMCell(…))`, it is a loop over the time steps: often
+    many times slower.
+    Changes: cuDNN needs `activation="tanh"`, `recurrent_activation="sigmoid"`, `use_bias=True`,
+    `recurrent_dropout=0`, `unroll=False`, and for GRU `reset_after=True`. Except for `unroll` and
+    `RNN`, this changes the model: train it anew and compare. Checkpoints have other names.
+    When not:
+    - Masked sequences must be padded on the right, or cuDNN cannot be used at all.
+    - A layer that uses cuDNN turns XLA off for the whole model. Where XLA is fast,
+      `use_cudnn=False` can be right: measure both.
+    """
+
+    category = "model"
+    equivalence = Equivalence.SEMANTICS
+    without_edit = "the arguments that keep cuDNN away are another model: its weights would not fit"
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find the recurrent layers on a GPU that exclude cuDNN, with why."""
+        excluded = [(layer, why) for layer in evidence.model.recurrent if (why := _why_not(layer))]
+        if not excluded or evidence.device.kind != "GPU" or not step_may_matter(evidence):
+            return None
+        reasons = "; ".join(f"{layer.name}: {', '.join(why)}" for layer, why in excluded)
+        return Cause(
+            title="Recurrent layers run step by step instead of in cuDNN",
+            text=f"What excludes cuDNN: {reasons}.",
+            saves=Unpriced("not measured: the layer would have to be built anew"),
+            where=tuple(layer.where for layer, _ in excluded if layer.where),
+            advice="Use LSTM or GRU with the default for these arguments, or accept the slower "
+            "kernel knowingly.",
+        )
+
+
+def _why_not(layer: LayerFacts) -> list[str]:
+    """What excludes cuDNN for an LSTM or GRU (Keras 3.15)."""
+    if layer.cls == "RNN":
+        cell = str(layer.config.get("cell"))
+        return [f"{cell} in an RNN"] if cell in CELLS else []
+    if f"{layer.cls}Cell" not in CELLS:
+        return []
+    return [
+        f"{name}={layer.config[name]!r}"
+        for name, values in WANTED.items()
+        if name in layer.config and layer.config[name] not in values
+    ]

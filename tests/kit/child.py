@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from trainperf.child.timing import batches, loops
 from trainperf.child.timing.budget import Budget
+from trainperf.child.timing.device import HostClock
+from trainperf.child.timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
 
 STEP_S = 0.01
 
@@ -145,6 +148,46 @@ def handed(
             return
         yield batch
     raise AssertionError("the loop has no end")
+
+
+class Batches:
+    """The operations on batches of a framework that is not there."""
+
+    dataset_of = staticmethod(batches.dataset_of)
+    same_dataset = staticmethod(batches.same_dataset)
+    undistributed = staticmethod(batches.undistributed)
+    fresh = staticmethod(batches.fresh)
+
+    @staticmethod
+    def size_in_bytes(batch: Any) -> int:
+        return 8
+
+
+class MadeUp(loops.Loops):
+    """A framework that is not there, whose devices have a clock."""
+
+    name = "made up"
+    batches: Any = Batches()
+
+    def __init__(self, training: Any, device: Any = None) -> None:
+        super().__init__(training)
+        self.device = device or HostClock(self.process.clock)
+
+    def passive(self) -> bool:
+        return False
+
+    def facts(self, driver: Any) -> dict[str, Any]:
+        return {"last": driver.batch}
+
+    def record_facts(self, driver: Any) -> None: ...
+    def stages(self, driver: Any, deadline: float) -> None: ...
+    def probes(self, driver: Any, deadline: float) -> None: ...
+
+    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+        return IteratorDriver(self, iterator)
+
+    def update_driver(self) -> UpdateDriver:
+        return UpdateDriver(self)
 
 
 def phases(record: Record) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kit.stubs import build_nvml_stub, run_against_stub
-from trainperf.samplers.nvml import NO_DRIVER
+from trainperf.fixes.host.cards import LEAST_SHARES
+from trainperf.samplers.nvml import NO_DRIVER, throttle_words
 
 PROBE = """
     import dataclasses, json
@@ -185,3 +186,11 @@ def test_a_card_in_mig_mode_tells_of_no_utilisation(nvml_stub: Path) -> None:
     seen = watch(nvml_stub, GPUS=2, MIG=1)
     assert seen["gpus"][1]["mig"] is True
     assert seen["samples"][0][1]["utilization_percent"] is None
+
+
+def test_a_bit_without_a_name_is_not_lost() -> None:
+    assert throttle_words(0x4 | 0x800) == ("power cap", "reason 0x800")
+
+
+def test_every_harmful_word_is_one_that_a_gpu_can_say() -> None:
+    assert LEAST_SHARES.keys() <= set(throttle_words(0x1FF))

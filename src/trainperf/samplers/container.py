@@ -7,13 +7,14 @@ Bandwidth Control" (cpu.stat of version 1) and "Pressure Stall Information".
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from trainperf.recording.machine.machine import ContainerUse
-from trainperf.samplers.levels import Level, counters, levels, text, whole
+from trainperf.samplers.levels import Level, counters, levels, text
 
 ROOT = Path("/")
 
@@ -23,21 +24,12 @@ LOOK_S = 0.5
 _EVENTS = ("high", "max", "oom", "oom_kill")
 
 
-@dataclass(frozen=True)
-class Throttling:
-    """The counts of a CPU quota: its periods, those that used it up, and seconds stood still."""
+class Throttling(NamedTuple):
+    """The counts of a CPU quota: seconds stood still, periods that used it up, all periods."""
 
-    periods: int
-    throttled: int
     seconds: float
-
-    def since(self, before: Throttling) -> Throttling:
-        """The counts since `before`."""
-        return Throttling(
-            periods=max(0, self.periods - before.periods),
-            throttled=max(0, self.throttled - before.throttled),
-            seconds=max(0.0, self.seconds - before.seconds),
-        )
+    throttled: int
+    periods: int
 
     @property
     def share(self) -> float | None:
@@ -70,11 +62,11 @@ def most_throttled(
 ) -> Throttling | None:
     """Return what the level that stood still longest counted between two readings."""
     passed = [
-        later.since(earlier)
+        Throttling._make(max(0, now - then) for now, then in zip(later, earlier, strict=True))
         for earlier, later in zip(before, after, strict=True)
         if earlier is not None and later is not None
     ]
-    return max(passed, key=lambda one: (one.seconds, one.throttled, one.periods), default=None)
+    return max(passed, default=None)
 
 
 class ContainerWatch:
@@ -89,7 +81,9 @@ class ContainerWatch:
         self._root, self._clock = root, clock
         self._quota = Quota(root)
         self._memory = list(levels(root, "memory"))
-        limits = {one: limit for one in self._memory if (limit := one.memory_limit) is not None}
+        limits = {
+            level: limit for level in self._memory if (limit := level.memory_limit) is not None
+        }
         self._tightest = min(limits, key=limits.__getitem__, default=None)
         self._limit = None if self._tightest is None else limits[self._tightest]
         self._peak: int | None = None
@@ -109,7 +103,7 @@ class ContainerWatch:
         self._looked = now
         used = None if self._tightest is None else self._tightest.memory_used
         if used is not None:
-            self._peak = used if self._peak is None else max(self._peak, used)
+            self._peak = max(used, self._peak or 0)
 
     def use(self) -> ContainerUse:
         """Return what was counted since the start."""
@@ -145,11 +139,7 @@ class ContainerWatch:
 
         A group's own file where the kernel keeps one; otherwise the whole machine's.
         """
-        own = [
-            level.folder / "memory.pressure"
-            for level in levels(self._root, "memory")
-            if level.version == 2
-        ][:1]
+        own = [level.folder / "memory.pressure" for level in self._memory if level.version == 2][:1]
         for path in (*own, self._root / "proc/pressure/memory"):
             if (total := _some(path)) is not None:
                 return path, total
@@ -193,15 +183,8 @@ def _events(level: Level) -> dict[str, int]:
 
 def _some(path: Path) -> int | None:
     """Microseconds in which some task waited: the `total` of the first line."""
-    for line in (text(path) or "").splitlines():
-        kind, _, fields = line.partition(" ")
-        if kind != "some":
-            continue
-        for field in fields.split():
-            name, _, value = field.partition("=")
-            if name == "total":
-                return whole(value)
-    return None
+    found = re.search(r"^some .*\btotal=(\d+)", text(path) or "", re.MULTILINE)
+    return None if found is None else int(found[1])
 
 
 def _swapped(root: Path) -> int | None:

@@ -9,20 +9,11 @@ import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import psutil
 
 NANO = 1e-9
-
-
-@dataclass(frozen=True)
-class Queued:
-    """Seconds that threads were on a core, and that they were ready but had to wait for one."""
-
-    running_s: float
-    waiting_s: float
 
 
 class RunQueue:
@@ -31,27 +22,27 @@ class RunQueue:
     def __init__(self) -> None:
         self._last: dict[str, tuple[int, int]] = {}
 
-    def read(self, pids: Iterable[int]) -> Queued | None:
-        """The time since the last reading, of all threads of `pids`; None if not counted.
+    def read(self, pids: Iterable[int]) -> tuple[float, float] | None:
+        """Seconds that all threads of `pids` ran, and were ready to but had to wait for a core.
 
-        A thread that ended in between is lost, one that began counts from its begin; the
-        first reading is of no use but for the next.
+        Since the last reading; None if not counted. A thread that ended in between is lost, one
+        that began counts from its begin; the first reading is of no use but for the next.
         """
         found: dict[str, tuple[int, int]] = {}
         for pid in pids:
             folder = f"/proc/{pid}/task"
             with suppress(OSError):  # it is gone
-                counts = {one: schedstat(f"{folder}/{one}") for one in os.listdir(folder)}
-                found |= {one: count for one, count in counts.items() if count is not None}
+                counts = {task: schedstat(f"{folder}/{task}") for task in os.listdir(folder)}
+                found |= {task: count for task, count in counts.items() if count is not None}
         before, self._last = self._last, found
-        if not before or not found or not any(running for running, _ in found.values()):
+        if not before or not any(running for running, _ in found.values()):
             return None
         running = waiting = 0
         for thread, now in found.items():
             then = before.get(thread, (0, 0))
             running += max(0, now[0] - then[0])
             waiting += max(0, now[1] - then[1])
-        return Queued(running * NANO, waiting * NANO)
+        return running * NANO, waiting * NANO
 
 
 def schedstat(folder: str) -> tuple[int, int] | None:
@@ -67,24 +58,18 @@ def schedstat(folder: str) -> tuple[int, int] | None:
         return None
 
 
-@dataclass(frozen=True)
-class CoreTimes:
-    """Seconds that the cores this process may use were busy, and that a hypervisor took."""
+def taken_seconds() -> float | None:
+    """Seconds that the cores this process may use were busy, or taken by a hypervisor.
 
-    busy_s: float
-    stolen_s: float
-
-
-def core_times() -> CoreTimes | None:
-    """The times of the allowed cores, which are the script's as well; None if not told."""
+    They are the script's as well. None if not told.
+    """
     try:
         times = psutil.cpu_times(percpu=True)
         allowed = os.sched_getaffinity(0)
     except (OSError, AttributeError, NotImplementedError, psutil.Error):
         return None
-    mine = [one for number, one in enumerate(times) if number in allowed] or times
-    stolen = sum(getattr(one, "steal", 0.0) for one in mine)
-    return CoreTimes(sum(map(busy_seconds, mine)), float(stolen))
+    mine = [core for number, core in enumerate(times) if number in allowed] or times
+    return sum(busy_seconds(core) + float(getattr(core, "steal", 0.0)) for core in mine)
 
 
 def busy_seconds(times: Any) -> float:
@@ -100,9 +85,7 @@ def busy_cores(seconds: float) -> float | None:
 
     To be asked while nothing of ours runs. None where it is not told.
     """
-    before, began = core_times(), time.monotonic()
+    before, began = taken_seconds(), time.monotonic()
     time.sleep(seconds)
-    now, elapsed = core_times(), time.monotonic() - began
-    if before is None or now is None:
-        return None
-    return (now.busy_s - before.busy_s + now.stolen_s - before.stolen_s) / elapsed
+    now, elapsed = taken_seconds(), time.monotonic() - began
+    return None if before is None or now is None else (now - before) / elapsed

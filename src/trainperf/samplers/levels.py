@@ -24,11 +24,7 @@ class Level:
 
     def number(self, name: str) -> int | None:
         """Return the number in a file of the group; None without one ("max")."""
-        content = text(self.folder / name)
-        try:
-            return None if content is None else int(content)
-        except ValueError:
-            return None
+        return whole(text(self.folder / name) or "")
 
     def counters(self, name: str) -> dict[str, int]:
         """Return the numbers of a file of `name value` lines, by name."""
@@ -41,11 +37,8 @@ class Level:
             first, _, second = (text(self.folder / "cpu.max") or "max").partition(" ")
             quota, period = whole(first), whole(second)
             return quota / period if quota is not None and period else None
-        allowed = self.number("cpu.cfs_quota_us")
-        each = self.number("cpu.cfs_period_us")
-        if allowed is None or not each or allowed <= 0:
-            return None
-        return allowed / each
+        allowed, period = self.number("cpu.cfs_quota_us"), self.number("cpu.cfs_period_us")
+        return allowed / period if allowed and period else None  # -1 is no limit
 
     @property
     def memory_limit(self) -> int | None:
@@ -77,10 +70,9 @@ def levels(root: Path, controller: str) -> Iterator[Level]:
             mount, version = _mount(root, "cgroup", controller), 1
         else:
             continue
-        if mount is None:
-            continue
-        top, shown = mount
-        yield from _upwards(top, _below(path, shown), version)
+        if mount is not None:
+            top, shown = mount
+            yield from _upwards(top, _below(path, shown), version)
 
 
 def text(path: Path) -> str | None:
@@ -120,10 +112,8 @@ def _below(path: str, shown: str) -> PurePosixPath:
     In a container without a cgroup namespace the path is the host's and the mount
     shows the container's own group as its top.
     """
-    whole, part = PurePosixPath(path), PurePosixPath(shown)
-    if whole.is_relative_to(part):
-        return whole.relative_to(part)
-    return PurePosixPath("")
+    group, top = PurePosixPath(path), PurePosixPath(shown)
+    return group.relative_to(top) if group.is_relative_to(top) else PurePosixPath("")
 
 
 def _mount(root: Path, kind: str, controller: str) -> tuple[Path, str] | None:

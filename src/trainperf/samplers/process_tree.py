@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import psutil
 
@@ -39,7 +40,7 @@ class ProcessTree:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._session = pid if _session(pid) == pid else None
+        self._leads = _told(os.getsid, pid) == pid
         self._members: dict[int, psutil.Process] = {}
         self._strangers: set[int] = set()
         self._last: dict[psutil.Process, _Usage] = {}
@@ -53,21 +54,19 @@ class ProcessTree:
     def read(self) -> Totals:
         """Find the processes and add up what they use."""
         self._find()
-        usage: dict[psutil.Process, _Usage] = {}
-        for pid, process in list(self._members.items()):
-            found = _usage(process, self._last.get(process))
-            if found is None:
-                del self._members[pid]
-            else:
-                usage[process] = found
+        members = self._members.values()
+        used = {process: _usage(process, self._last.get(process)) for process in members}
+        usage = {process: found for process, found in used.items() if found is not None}
+        self._members = {process.pid: process for process in usage}
         self._cpu_s += self._cpu_since(usage)
         self._last = usage
-        read = [one.read_bytes for one in usage.values() if one.read_bytes is not None]
+        found = usage.values()
+        read = [process.read_bytes for process in found if process.read_bytes is not None]
         return Totals(
             cpu_s=self._cpu_s,
-            rss=sum(one.rss for one in usage.values()),
-            processes=sum(not one.zombie for one in usage.values()),
-            threads=sum(one.threads for one in usage.values()),
+            rss=sum(process.rss for process in found),
+            processes=sum(not process.zombie for process in found),
+            threads=sum(process.threads for process in found),
             # The kernel adds what a reaped child read to its parent, so these sums
             # go on when a child ends. A sum that lacks a process would be too low.
             read_bytes=None if len(read) < len(usage) else sum(read),
@@ -96,24 +95,18 @@ class ProcessTree:
     def _find(self) -> None:
         alive = psutil.pids()
         self._strangers.intersection_update(alive)
-        new = [p for p in alive if p not in self._members and p not in self._strangers]
-        parents = {pid: _parent(pid) for pid in new}
-        leads = self._session
-        ours = {p for p in new if p == self._pid or (leads is not None and _session(p) == leads)}
-        # A grandchild may have a smaller number than its parent: go on until none is added.
-        added = True
-        while added:
-            more = {
-                pid
-                for pid, parent in parents.items()
-                if pid not in ours and (parent in self._members or parent in ours)
-            }
+        new = {pid for pid in alive if pid not in self._members and pid not in self._strangers}
+        parents = {pid: _told(_parent, pid) for pid in new}
+        more = new & {self._pid}
+        if self._leads:
+            more |= {p for p in new if _told(os.getsid, p) == self._pid}
+        more |= {pid for pid, parent in parents.items() if parent in self._members}
+        ours = set[int]()
+        while more:  # a grandchild may have a smaller number than its parent
             ours |= more
-            added = bool(more)
-        for pid in new:
-            if pid not in ours:
-                self._strangers.add(pid)
-                continue
+            more = {pid for pid in new - ours if parents[pid] in ours}
+        self._strangers |= new - ours
+        for pid in ours:
             with suppress(psutil.Error):
                 self._members[pid] = psutil.Process(pid)
 
@@ -131,30 +124,22 @@ def _usage(process: psutil.Process, before: _Usage | None) -> _Usage | None:
             times = process.cpu_times()
             own, reaped = times.user + times.system, times.children_user + times.children_system
             if process.status() == psutil.STATUS_ZOMBIE:
-                empty = before or _Usage(own, reaped, 0, 0, 0)
-                return replace(empty, own_s=own, reaped_s=reaped, rss=0, threads=0, zombie=True)
+                read = 0 if before is None else before.read_bytes
+                return _Usage(own, reaped, 0, 0, read, zombie=True)
             rss, threads = process.memory_info().rss, process.num_threads()
-            return _Usage(own, reaped, rss, threads, _read_bytes(process))
+            read = _told(lambda: int(process.io_counters().read_bytes))
+            return _Usage(own, reaped, rss, threads, read)
     except psutil.Error:
         return None
 
 
-def _read_bytes(process: psutil.Process) -> int | None:
+def _parent(pid: int) -> int:
+    return psutil.Process(pid).ppid()
+
+
+def _told(ask: Callable[..., int], *about: int) -> int | None:
+    """What the system says of a process; None where it is gone, or this is denied."""
     try:
-        return int(process.io_counters().read_bytes)
+        return ask(*about)
     except (psutil.Error, OSError, NotImplementedError, AttributeError):
-        return None
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        return psutil.Process(pid).ppid()
-    except psutil.Error:
-        return None
-
-
-def _session(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
         return None

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 
 import psutil
 
 from trainperf.recording.machine.machine import Gpu
 from trainperf.recording.run import GpuSample, HostSample, Sample
-from trainperf.samplers.container import Quota, most_throttled
-from trainperf.samplers.contention import CoreTimes, RunQueue, busy_seconds, core_times
+from trainperf.samplers.container import Quota, Throttling, most_throttled
+from trainperf.samplers.contention import RunQueue, busy_seconds, taken_seconds
 from trainperf.samplers.nvml import NvmlSampler
-from trainperf.samplers.process_tree import ProcessTree
+from trainperf.samplers.process_tree import ProcessTree, Totals
 
 
 class HostSampler:
@@ -30,66 +31,61 @@ class HostSampler:
     def __init__(self, pid: int) -> None:
         """Take the baseline. A `pid` that is gone is no error: samples are None."""
         self._tree = ProcessTree(pid)
-        self._time = time.monotonic()
-        self._totals = self._tree.read()
-        self._machine_cpu = _machine_cpu_seconds()
-        self._cores = core_times()
         self._queue = RunQueue()
-        self._queue.read(self._tree.pids)
         self._quota = Quota()
-        self._throttling = self._quota.read()
+        self._last = self._read()
 
     def sample(self) -> HostSample | None:
         """Return one sample, or None when no process of the tree is left."""
-        now = time.monotonic()
-        elapsed = now - self._time
-        totals = self._tree.read()
-        if totals.processes == 0 or elapsed <= 0:
+        before, now = self._last, self._read()
+        elapsed = now.at - before.at
+        if now.totals.processes == 0 or elapsed <= 0:
             return None
-        machine_cpu = _machine_cpu_seconds()
-        queued = self._queue.read(self._tree.pids)
-        allowed = core_times()
-        throttling = self._quota.read()
-        passed = most_throttled(self._throttling, throttling)
-        cores = (totals.cpu_s - self._totals.cpu_s) / elapsed
-        sample = HostSample(
+        self._last = now
+        passed = most_throttled(before.throttling, now.throttling)
+        cores = (now.totals.cpu_s - before.totals.cpu_s) / elapsed
+        taken = _rate(now.taken_s, before.taken_s, elapsed)
+        running, waiting = now.queued or (None, None)
+        return HostSample(
             cpu_cores=cores,
             # The machine does at least what the tree does; its counter may lag a tick.
-            machine_cpu_cores=max(cores, (machine_cpu - self._machine_cpu) / elapsed),
-            rss=totals.rss,
-            processes=totals.processes,
-            threads=totals.threads,
-            read_bytes_s=_rate(totals.read_bytes, self._totals.read_bytes, elapsed),
-            others_cores=_others(self._cores, allowed, cores, elapsed),
-            threads_running=None if queued is None else queued.running_s / elapsed,
-            threads_waiting=None if queued is None else queued.waiting_s / elapsed,
+            machine_cpu_cores=max(cores, (now.machine_s - before.machine_s) / elapsed),
+            rss=now.totals.rss,
+            processes=now.totals.processes,
+            threads=now.totals.threads,
+            read_bytes_s=_rate(now.totals.read_bytes, before.totals.read_bytes, elapsed),
+            others_cores=None if taken is None else max(0.0, taken - cores),
+            threads_running=None if running is None else running / elapsed,
+            threads_waiting=None if waiting is None else waiting / elapsed,
             quota_periods=None if passed is None else passed.periods,
             quota_throttled=None if passed is None else passed.throttled,
         )
-        self._throttling, self._cores = throttling, allowed
-        self._time, self._totals = now, totals
-        self._machine_cpu = machine_cpu
-        return sample
+
+    def _read(self) -> _Reading:
+        return _Reading(
+            at=time.monotonic(),
+            totals=self._tree.read(),
+            machine_s=busy_seconds(psutil.cpu_times()),
+            queued=self._queue.read(self._tree.pids),
+            taken_s=taken_seconds(),
+            throttling=self._quota.read(),
+        )
 
 
-def _rate(now: int | None, before: int | None, elapsed: float) -> float | None:
-    if now is None or before is None:
-        return None
-    return max(0.0, (now - before) / elapsed)
+@dataclass(frozen=True)
+class _Reading:
+    """Counters of the process tree, the machine and its cores at a moment."""
+
+    at: float
+    totals: Totals
+    machine_s: float
+    queued: tuple[float, float] | None
+    taken_s: float | None
+    throttling: tuple[Throttling | None, ...]
 
 
-def _others(
-    before: CoreTimes | None, now: CoreTimes | None, own: float, elapsed: float
-) -> float | None:
-    """Cores that others took of those the script may use, a hypervisor's among them."""
-    if before is None or now is None:
-        return None
-    taken = now.busy_s - before.busy_s + now.stolen_s - before.stolen_s
-    return max(0.0, taken / elapsed - own)
-
-
-def _machine_cpu_seconds() -> float:
-    return busy_seconds(psutil.cpu_times())
+def _rate(now: float | None, before: float | None, elapsed: float) -> float | None:
+    return None if now is None or before is None else max(0.0, (now - before) / elapsed)
 
 
 LIMIT = 6000

@@ -125,17 +125,6 @@ def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
     assert plan.phase == REAL
 
 
-def test_ranks_that_take_no_part_are_not_waited_for(tmp_path):
-    worlds = [World(rank, 3, FileBoard(str(tmp_path))) for rank in range(2)]
-    for world in worlds:
-        world.absent = (2,)
-    waited = threading.Thread(target=worlds[0].meet, args=("a", 60.0), daemon=True)
-    waited.start()
-    assert not worlds[1].meet("a", timeout_s=60.0)  # at once; nothing that all must do may follow
-    waited.join(10)
-    assert not waited.is_alive()
-
-
 OMPI = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"
 SLURM = "SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=1"
 

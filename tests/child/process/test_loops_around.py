@@ -19,16 +19,11 @@ def train(epochs, start=0, data=3):
     ("iterable", "answers"),
     [
         ("range(epochs)", [True, True, False]),
-        ("range(start, epochs)", [True, True, False]),
         ("range(1, epochs + 1)", [True, True, False]),
-        ("range(0, 6, 2)", [True, True, False]),
         ("range(epochs - 1, -1, -1)", [True, True, False]),
         ("tqdm(range(epochs), desc='x')", [True, True, False]),
         ("bar.tqdm(range(epochs))", [True, True, False]),
         ("reversed(range(epochs))", [False] * 3),
-        ("sorted(range(epochs), reverse=True)", [False] * 3),
-        ("list(range(epochs))", [False] * 3),
-        ("iter(range(epochs))", [False] * 3),
         ("[0, 1, 2]", [False] * 3),
         ("range(int(epochs))", [True, True, False]),
         ("range(len([0] * epochs))", [False] * 3),
@@ -119,19 +114,15 @@ def described(found):
     ("header", "turns_of_it"),
     [
         ("for epoch in range(epochs):", 4),
-        ("for epoch in range(1, epochs + 1):", 4),
         ("for epoch in tqdm(range(epochs), desc='epochs'):", 4),
         ("for epoch in trange(2 * epochs):", 8),
         ("for epoch, rate in enumerate(rates):", 3),
         ("for rate in [0.1, 0.01]:", 2),
         ("for start in range(0, len(rates) * 10, 4):", 8),
-        ("for start in range(len(rates) // 2):", 1),
         ("for n, start in enumerate(range(0, table.size(0) - 1, 35)):", 3),
         ("for epoch in range(config['epochs']):", 5),
         ("for epoch in range(epochs()):", None),
-        ("for epoch in generator():", None),
         ("for epoch in data:", None),
-        ("while True:", None),
     ],
 )
 def test_the_turns_of_a_loop_are_read_off_its_header(module, header, turns_of_it):
@@ -144,7 +135,7 @@ def test_the_turns_of_a_loop_are_read_off_its_header(module, header, turns_of_it
                 raise RuntimeError("this runs code of the script's")
         def tqdm(values, **more):
             return values
-        trange, generator, data = range, Data, Data()
+        trange, data = range, Data()
         class Table:
             shape = (100, 20)
             def size(self, dimension):
@@ -165,15 +156,10 @@ def test_the_turns_of_a_loop_are_read_off_its_header(module, header, turns_of_it
     ("body", "left", "each"),
     [
         ("if step >= most:\n    break", 90, None),
-        ("if step > most:\n    return 0", 90, None),
-        ("if most <= step:\n    break", 90, None),
-        ("if step == most:\n    break", 90, None),
         ("if most and step >= most:\n    break", 90, None),
         ("if i >= most:\n    break", None, 100),
-        ("if i == 20:\n    break", None, 20),
         ("if step == 0 and loss:\n    break", None, None),
         ("if loss > most:\n    break", None, None),
-        ("if step < most:\n    break", None, None),
         ("if step >= most:\n    print(step)", None, None),
         ("if step >= other():\n    break", None, None),
     ],
@@ -201,7 +187,6 @@ def train(loader, most, seen, loss=0.5, other=int):
         ("for at, one in enumerate([7, 8, 9]):", [2, 1, 0]),
         ("for one in 'abc':", [None, None, None]),
         ("while len(found) < 3:", [3, 2, 1]),
-        ("while len(found) < 3:\n        while len(found) < 3:", [3, 2, 1]),
         ("while len(other) < 3:", [None, None, None]),
         ("for epoch in range(2):\n        for at in range(3):", [5, 4, 3, 2, 1, 0]),
         ("for epoch in 'ab':\n        for at in range(2):", [None] * 4),

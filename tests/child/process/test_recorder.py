@@ -49,16 +49,6 @@ def test_what_json_cannot_hold_is_still_recorded(tmp_path):
     assert surrogate["value"] == "\udcff"
 
 
-def test_a_folder_that_cannot_be_written_breaks_it_quietly(tmp_path):
-    record = Recorder(str(tmp_path / "not" / "there"))
-    record.write("one")
-    record.flush()
-    assert "No such file" in record.broken
-    record.write("two")
-    record.step("real", 0, 1.0, 2.0, 0.0)
-    record.flush()
-
-
 def test_a_descriptor_that_the_program_took_over_is_left_alone(tmp_path):
     record = Recorder(str(tmp_path))
     record.write("one")
@@ -86,21 +76,3 @@ def test_what_is_discarded_leaves_no_file_and_records_nothing_more(tmp_path):
     record.step("real", 0, 1.0, 2.0, 0.0)
     record.flush()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_forked_child_that_discards_its_record_leaves_its_parents(tmp_path):
-    record = Recorder(str(tmp_path))
-    record.write("parent")
-    record.flush()
-    pid = os.fork()
-    if pid == 0:
-        record.forked()
-        record.discard()
-        record.write("child")
-        record.flush()
-        os._exit(0)
-    os.waitpid(pid, 0)
-    record.write("parent again")
-    record.flush()
-    assert [event["e"] for event in read(tmp_path)] == ["parent", "parent again"]
-    assert [path.name for path in tmp_path.iterdir()] == [f"events-{os.getpid()}.jsonl"]

@@ -1,7 +1,8 @@
-"""The measurements that come last share the time there is, and a fault ends only its own."""
+"""What is recorded last: measurements in the time there is, lengths, where else a script trains."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,3 +77,119 @@ def test_ranks_leave_out_the_probes_that_they_cannot_make_in_step(
     names = [name for name, _ in completing.extras(driver)]
     assert names == (["probes", "facts"] if in_step else ["facts"])
     assert set(missing(driver)) == (set() if in_step else {"probes"})
+
+
+# How long the training is to be.
+
+
+class Silent:
+    """Keeps what is recorded, and what failed."""
+
+    def __init__(self):
+        self.events, self.failures = [], []
+        self.record = SimpleNamespace(write=lambda kind, **fields: self.events.append(fields))
+        self.process = SimpleNamespace(failed=lambda what, error: self.failures.append(error))
+
+
+class Trainer:
+    def __init__(self, steps):
+        self.state = SimpleNamespace(max_steps=steps)
+
+    def _inner_training_loop(self, driver):
+        completing.record_length(driver)
+
+
+@pytest.mark.parametrize(("given", "steps"), [(120, 120), (-1, None)])
+def test_the_steps_of_transformers_trainer_are_its_own(given, steps):
+    driver = Silent()
+    Trainer(given)._inner_training_loop(driver)
+    assert driver.events[0]["trainer"] == {"name": "Trainer", "steps": steps, "epochs": None}
+
+
+class _FitLoop:
+    def __init__(self, epochs, steps):
+        self.max_epochs, self.trainer = epochs, SimpleNamespace(max_steps=steps)
+
+    def advance(self, driver):
+        completing.record_length(driver)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [((4, -1), (4, None)), ((-1, 500), (None, 500)), ((None, -1), (None, None))]
+)
+def test_lightnings_trainer_has_epochs_or_steps_or_no_end(given, told):
+    driver = Silent()
+    _FitLoop(*given).advance(driver)
+    found = driver.events[0]["trainer"]
+    assert (found["epochs"], found["steps"]) == told
+
+
+def test_what_cannot_be_read_ends_no_training():
+    driver = Silent()
+    Trainer("many")._inner_training_loop(driver)
+    assert driver.events == []
+    assert isinstance(driver.failures[0], TypeError)
+
+
+# Where else it trains.
+
+
+@pytest.fixture
+def module(users):
+    return lambda source: users(source, "train_here", other_loops=completing.other_loops)
+
+
+FITS = """
+class Model:
+    def fit(self, x, epochs=1):
+        return found()
+
+def found():
+    return [(one["what"], one["line"]) for one in other_loops()]
+
+def main(model, scaler):
+    for turn in range(2):
+        answer = model.fit(
+            1, epochs=3
+        )
+        scaler.fit(2)
+        return answer
+    model.fit(3, epochs=5)
+"""
+
+
+def test_another_call_of_fit_is_found_and_that_of_a_scaler_is_not(module: Any) -> None:
+    made = module(FITS)
+    assert made.main(made.Model(), made.Model()) == [("fit", 16)]
+
+
+LOOPS = """
+def found():
+    return [(one["what"], one["line"]) for one in other_loops()]
+
+def step(loss):
+    loss.backward()
+    return found()
+
+def first(data, loss):
+    for epoch in range(2):
+        for batch in data:
+            answer = found()
+            for _ in range(0):
+                loss.backward()
+            if answer is None:
+                loss.backward()
+        return answer
+
+def second(data, loss):
+    for batch in data:
+        loss.backward()
+
+def evaluate(data, loss):
+    for batch in data:
+        loss.item()
+"""
+
+
+def test_another_loop_that_updates_is_found_and_an_evaluation_is_not(module: Any) -> None:
+    assert module(LOOPS).first([1], None) == [("loop", 20)]

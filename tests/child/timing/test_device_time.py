@@ -14,10 +14,8 @@ import pytest
 
 from emulation.clock import MarkedClock, UnmarkedClock
 from emulation.device import DEPTH, Device
-from kit.child import Clock, Watcher
+from kit.child import Clock, MadeUp, Watcher
 from trainperf.child.timing.device import seconds_of
-from trainperf.child.timing.drivers.loop_drivers import IteratorDriver
-from trainperf.child.timing.loops import Loops
 from trainperf.evidence.events import Observed
 from trainperf.evidence.timing import times
 
@@ -33,6 +31,7 @@ class Items:
     def __init__(self, clock, seconds, ready=0, epoch=0, opening_s=0.0):
         self._epoch, self._left, self._opening_s = epoch, epoch, opening_s
         self._clock, self._seconds, self._ready = clock, seconds, ready
+        self._dataset = self
         self._made_at = clock.now
 
     def __iter__(self) -> Items:
@@ -56,42 +55,6 @@ class Items:
         return 1
 
 
-class Batches:
-    def dataset_of(self, iterator: Any) -> Any:
-        return iterator
-
-    def same_dataset(self, one: Any, other: Any) -> bool:
-        return one is other
-
-    def undistributed(self, dataset: Any) -> Any:
-        return dataset
-
-    def fresh(self, batch: Any) -> Any:
-        return batch
-
-    def size_in_bytes(self, batch: Any) -> int:
-        return 8
-
-
-class Emulated(Loops):
-    name = "made up"
-    batches = Batches()
-
-    def __init__(self, training: Any, device: Any) -> None:
-        super().__init__(training)
-        self.device = device
-
-    def facts(self, driver: Any) -> dict[str, Any]:
-        return {}
-
-    def record_facts(self, driver: Any) -> None: ...
-    def stages(self, driver: Any, deadline: float) -> None: ...
-    def probes(self, driver: Any, deadline: float) -> None: ...
-
-    def iterator_driver(self, iterator: Any) -> IteratorDriver:
-        return IteratorDriver(self, iterator)
-
-
 def observe(
     item_s: float,
     device_s: float,
@@ -110,7 +73,7 @@ def observe(
     clock: Clock = watcher.clock
     cards = [Device(clock, clock.tick, depth) for _ in range(devices)]
     copies = [card.stream() for card in cards]
-    loops = Emulated(watcher, clock_of(*cards))
+    loops = MadeUp(watcher, clock_of(*cards))
     items = Items(clock, item_s, ready, **epochs)
     for step in itertools.count(1):
         try:

@@ -7,24 +7,8 @@ from typing import Any
 
 import pytest
 
-from kit.child import STEP_S, Watcher, handed, watching
-from trainperf.child.timing import batches as plain
-from trainperf.child.timing.device import HostClock
-from trainperf.child.timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
-from trainperf.child.timing.loops import Loops
-
-
-class Batches:
-    """Batches of the framework: lists."""
-
-    dataset_of = staticmethod(plain.dataset_of)
-    same_dataset = staticmethod(plain.same_dataset)
-    undistributed = staticmethod(plain.undistributed)
-    fresh = staticmethod(plain.fresh)
-
-    @staticmethod
-    def size_in_bytes(batch: Any) -> int:
-        return 8
+from kit.child import STEP_S, MadeUp, Watcher, handed, watching
+from trainperf.child.timing.drivers.loop_drivers import IteratorDriver
 
 
 class Loader:
@@ -49,43 +33,21 @@ class Numbers:
         return {"number": next(self._left)}
 
 
-class Made(Loops):
-    name = "made up"
-    batches = Batches()
-
-    def __init__(self, training: Any) -> None:
-        super().__init__(training)
-        self.device = HostClock(self.process.clock)
-
-    def facts(self, driver: Any) -> dict[str, Any]:
-        return {"last": driver.batch}
-
-    def record_facts(self, driver: Any) -> None: ...
-    def stages(self, driver: Any, deadline: float) -> None: ...
-    def probes(self, driver: Any, deadline: float) -> None: ...
-
-    def iterator_driver(self, iterator: Any) -> IteratorDriver:
-        return IteratorDriver(self, iterator)
-
-    def update_driver(self) -> UpdateDriver:
-        return UpdateDriver(self)
-
-
 @pytest.fixture
 def watcher() -> Iterator[Watcher]:
     yield from watching()
 
 
 @pytest.fixture
-def loops(watcher: Watcher) -> Made:
-    return Made(watcher)
+def loops(watcher: Watcher) -> MadeUp:
+    return MadeUp(watcher)
 
 
-def over(loops: Made, loader: Loader) -> Any:
+def over(loops: MadeUp, loader: Loader) -> Any:
     return handed(loops, iter(loader), Numbers.__next__, 0.001)
 
 
-def train(loops: Made, loader: Loader, epochs: int = 200, updates: tuple[str, ...] = ("one",)):
+def train(loops: MadeUp, loader: Loader, epochs: int = 200, updates: tuple[str, ...] = ("one",)):
     """A training loop; returns the batches it got."""
     got = []
     for _ in range(epochs):
@@ -186,7 +148,7 @@ def test_a_long_evaluation_does_not_make_its_loader_drive(loops, watcher):
 
 @pytest.mark.parametrize(("every", "most_s"), [(7, STEP_S), (1, 5.0)])
 def test_a_step_that_evaluates_now_and_then_is_left_out_of_the_times(
-    loops: Made, watcher: Watcher, every: int, most_s: float
+    loops: MadeUp, watcher: Watcher, every: int, most_s: float
 ) -> None:
     number = 0
     for _ in range(200):
@@ -208,7 +170,7 @@ def test_a_step_that_evaluates_now_and_then_is_left_out_of_the_times(
 
 @pytest.mark.parametrize("repeats", [25.0, None])
 def test_a_step_that_begins_another_pass_over_what_is_repeated_is_left_out_of_the_times(
-    loops: Made, watcher: Watcher, monkeypatch, repeats: float | None
+    loops: MadeUp, watcher: Watcher, monkeypatch, repeats: float | None
 ) -> None:
     def next_(numbers: Numbers) -> dict[str, int]:
         number = next(numbers._left)
@@ -216,7 +178,7 @@ def test_a_step_that_begins_another_pass_over_what_is_repeated_is_left_out_of_th
         return {"number": number}
 
     monkeypatch.setattr(Numbers, "__next__", next_)
-    monkeypatch.setattr(Made, "batches_of_pass", lambda self, dataset: repeats)
+    monkeypatch.setattr(MadeUp, "batches_of_pass", lambda self, dataset: repeats)
     train(loops, Loader(3000))
     phases = {step["p"] for step in watcher.record.of("step") if step["d"] > 1}
     assert (phases == {"first"}) is (repeats is not None)

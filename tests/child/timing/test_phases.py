@@ -1,15 +1,28 @@
-"""Phases take back what they set up, also where something fails."""
+"""Phases take back what they set up; how soon batches come; waiting for what runs beside."""
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from multiprocessing import get_context
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kit.child import Watcher
+from kit.child import Clock, Watcher
 from trainperf.child.timing.loop import PROFILE
-from trainperf.child.timing.phases import Phases
+from trainperf.child.timing.phases import (
+    DRAINED_EPOCHS,
+    LOOK_S,
+    MIN_DRAINED,
+    Busy,
+    Exhausted,
+    Phases,
+    drain,
+    rests,
+)
 
 
 class Exchange:
@@ -93,3 +106,154 @@ def test_where_timing_fails_no_profile_goes_on_and_all_is_exchanged(fault: str) 
     assert driver.failures == ([told] if fault else [])
     phases.end()
     assert len(driver.record.of("stacks")) == 1
+
+
+# Draining the input alone.
+
+BATCH_S = 2.0**-4
+REOPEN_S = 0.5
+
+
+class Input:
+    """A driver over an input of `length` batches, opened again as often as `opens` says."""
+
+    def __init__(self, length, opens=1000, batch_s=BATCH_S):
+        self.clock = Clock()
+        self.plan = SimpleNamespace(slow=False)
+        self.restarts = 0.0
+        self.epochs_ended = 0
+        self._length = self._left = length
+        self._opens = opens
+        self._batch_s = batch_s
+
+    def buffered(self) -> int:
+        return 0
+
+    def pull(self, count: int) -> int:
+        for _ in range(count):
+            if not self._left:
+                if self.epochs_ended == self._opens:
+                    raise Exhausted
+                self.epochs_ended += 1
+                self._left = self._length
+                self.restarts += REOPEN_S
+                self.clock.tick(REOPEN_S)
+            self._left -= 1
+            self.clock.tick(self._batch_s)
+        return count
+
+
+def drained(source: Any, seconds: float = 1.0) -> list[tuple[float, int]]:
+    marks, began = drain(source, seconds)
+    assert began == 1000.0
+    return marks
+
+
+@pytest.mark.parametrize(("batch_s", "length"), [(BATCH_S, 5), (2.0**-14, 3000)])
+def test_what_opening_the_input_again_takes_is_in_no_time(batch_s: float, length: int) -> None:
+    source = Input(length, batch_s=batch_s)
+    seconds, count = drained(source)[-1]
+    assert source.epochs_ended >= 3
+    assert seconds == pytest.approx(batch_s * count, rel=1e-3)
+
+
+def test_short_data_is_passed_over_so_many_times_only() -> None:
+    source = Input(2)
+    drained(source, 1000.0)
+    assert source.epochs_ended == DRAINED_EPOCHS
+
+
+def test_an_input_that_has_no_more_says_so() -> None:
+    with pytest.raises(Exhausted):
+        drain(Input(20, opens=0), 1000.0)
+
+
+class OpenedWithItsFirst(Input):
+    """The first batch of an epoch comes with the opening, and is not counted: as in TensorFlow."""
+
+    def pull(self, count: int) -> int:
+        ended = self.epochs_ended
+        return super().pull(count) - (self.epochs_ended - ended)
+
+
+def test_epochs_of_one_batch_are_not_drained_for_ever() -> None:
+    with pytest.raises(Exhausted, match="too few batches"):
+        drain(OpenedWithItsFirst(1), 0.1)
+    assert drained(OpenedWithItsFirst(3), 0.1)[-1][1] >= MIN_DRAINED
+
+
+# Waiting for what runs in the background.
+
+
+class Passing:
+    """Time that passes while one sleeps, with what is computed meanwhile."""
+
+    def __init__(self, *cores):
+        self.now, self.used, self.cores = 0.0, 0.0, list(cores)
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.used += seconds * (self.cores.pop(0) if self.cores else 0.0)
+
+    def rests(self, most_s):
+        return rests(most_s, self, self.sleep, lambda: self.used)
+
+
+def test_what_never_rests_is_not_waited_for_any_longer():
+    clock = Passing(*[1.0] * 1000)
+    assert not clock.rests(1.0)
+    assert 1.0 <= clock.now < 1.0 + 2 * LOOK_S
+
+
+def _spin(begun=None):
+    if begun is not None:
+        begun.set()
+    while True:
+        pass
+
+
+def _spin_on_one_core():
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    _spin()
+
+
+@pytest.mark.alone
+def test_threads_and_worker_processes_count():
+    over = threading.Event()
+    thread = threading.Thread(target=lambda: [None for _ in iter(over.is_set, True)])
+    thread.start()
+    try:
+        assert not rests(0.3)
+    finally:
+        over.set()
+        thread.join()
+    begun = get_context("fork").Event()
+    worker = get_context("fork").Process(target=_spin, args=(begun,), daemon=True)
+    worker.start()
+    try:
+        begun.wait()
+        assert not rests(0.3)
+    finally:
+        worker.kill()
+        worker.join()
+    assert rests(5.0)
+
+
+@pytest.mark.alone
+def test_who_waits_for_a_core_does_not_rest():
+    """Two on one core: the one gets half of it, and waits for the other half."""
+    both = [get_context("fork").Process(target=_spin_on_one_core, daemon=True) for _ in range(2)]
+    busy = Busy()
+    before = busy.seconds(), time.monotonic()
+    for one in both:
+        one.start()
+    time.sleep(1.0)
+    try:
+        assert busy.seconds() - before[0] > 1.3 * (time.monotonic() - before[1] - 0.3)
+    finally:
+        for one in both:
+            one.kill()
+            one.join()

@@ -25,12 +25,12 @@ from trainperf.child.torch.built.places import ModelCall, Models
 from trainperf.child.job.ranks import FileBoard
 from trainperf.child.job.ranks import World
 from trainperf.child.timing.device import HostClock
-from trainperf.child.timing.probing import alternating
+from trainperf.child.timing import probing
 from trainperf.child.torch.probes import probes
 
 rank, folder = int(sys.argv[1]), sys.argv[2]
 torch.set_num_threads(1)
-alternating.PROBE_S = 0.1
+probing.PROBE_S = 0.1
 dist.init_process_group(
     "gloo", rank=rank, world_size=2, store=dist.FileStore(folder + "/store", 2),
     timeout=datetime.timedelta(seconds=60),

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from kit.child import FakeProcess, Record
+from trainperf.child.timing import probing
 from trainperf.child.timing.device import HostClock
-from trainperf.child.timing.probing import alternating
 from trainperf.child.torch.built.places import ModelCall, Models
 from trainperf.child.torch.probes import passes, probes
 
@@ -30,10 +30,10 @@ class Images(torch.nn.Module):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Few blocks, on one thread: with more, a busy machine holds tiny kernels up for long."""
-    monkeypatch.setattr(alternating, "PROBE_S", 0.02)
-    monkeypatch.setattr(alternating, "BLOCKS", 2)
+    monkeypatch.setattr(probing, "PROBE_S", 0.02)
+    monkeypatch.setattr(probing, "BLOCKS", 2)
     monkeypatch.setattr(passes, "SLOWER", 1000)
-    monkeypatch.setattr(alternating, "SIDES", (64,))
+    monkeypatch.setattr(probing, "SIDES", (64,))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

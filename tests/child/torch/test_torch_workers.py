@@ -57,8 +57,9 @@ class Curves(TensorDataset):
 
 
 def test_threads_that_compute_in_a_worker_are_counted():
-    loader = DataLoader(Curves(torch.arange(4)), num_workers=1, worker_init_fn=many_threads)
+    loader = DataLoader(Curves(torch.arange(20)), num_workers=1, worker_init_fn=many_threads)
     iterator = iter(loader)
-    next(iterator)
+    for _ in range(12):  # of a single item they have not run for a tenth of what the start took
+        next(iterator)
     # The one that hands batches over may compute as long.
     assert loaders.busy_threads(iterator._workers) in (4, 5)

@@ -35,41 +35,30 @@ def before(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., An
     Not of calls that trainperf makes. What `act` raises is noted as `what`, once: it is called no
     more.
     """
-
-    def make(original: Any) -> Any:
-        failed = False
-
-        def hook(*args: Any, **kwargs: Any) -> Any:
-            nonlocal failed
-            if not (failed or guard.off):
-                try:
-                    act(*args, **kwargs)
-                except Exception as error:
-                    failed = True
-                    guard.failed(what, error)
-            return original(*args, **kwargs)
-
-        return _named(hook, name)
-
-    replace(owner, name, make)
+    _beside(guard, owner, name, what, act, first=True)
 
 
 def after(guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any]) -> None:
     """Call `act` with the arguments of each call of `owner.name`, after it; see `before`."""
+    _beside(guard, owner, name, what, act, first=False)
 
+
+def _beside(
+    guard: Guard, owner: Any, name: str, what: str, act: Callable[..., Any], first: bool
+) -> None:
     def make(original: Any) -> Any:
         failed = False
 
         def hook(*args: Any, **kwargs: Any) -> Any:
             nonlocal failed
-            result = original(*args, **kwargs)
+            result = None if first else original(*args, **kwargs)
             if not (failed or guard.off):
                 try:
                     act(*args, **kwargs)
                 except Exception as error:
                     failed = True
                     guard.failed(what, error)
-            return result
+            return original(*args, **kwargs) if first else result
 
         return _named(hook, name)
 

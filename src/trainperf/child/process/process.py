@@ -80,9 +80,10 @@ class Process:
         self._watching = True
         from .stacks import Whereabouts  # not at the start of every interpreter
 
-        self._whereabouts = Whereabouts(self.record)
-        thread = threading.Thread(target=self._watch, name="trainperf-watch", daemon=True)
-        thread.start()
+        looks = (Whereabouts(self.record),)
+        threading.Thread(
+            target=self._watch, args=looks, name="trainperf-watch", daemon=True
+        ).start()
 
     def quiet(self) -> None:
         """Record nothing more, and take back what was: this process only helps another."""
@@ -128,13 +129,13 @@ class Process:
         self.record.write("exit")
         self.record.flush()
 
-    def _watch(self) -> None:
+    def _watch(self, whereabouts: Any) -> None:
         parent = self.settings["parent"]
         visible = _exists(parent)  # not so in a container's own process namespace
         for turn in itertools.count(1):
             time.sleep(1.0)
             if turn % LOOK_TURNS == 0 and self.settings.get("leg") is None:
-                self._whereabouts.look()
+                whereabouts.look()
             self.record.flush()
             if visible and not _exists(parent):
                 os._exit(1)
@@ -193,8 +194,7 @@ class Attempt:
     """A `with` block of ours in the user's program: what fails within is noted as `what`."""
 
     def __init__(self, guard: Guard, what: str) -> None:
-        self._guard = guard
-        self._what = what
+        self._guard, self._what = guard, what
 
     def __enter__(self) -> None: ...
 

@@ -223,9 +223,9 @@ class StackSampler:
         """Count the user's innermost frame, and whether a step of the main thread gets a batch."""
         if stack.ours or not stack.calls:
             return
-        first = stack.calls[0]
-        thread = "main" if main else "worker"
-        self._counts[(thread, *first.key, first.place.f_lineno, first.into)] += 1
+        (code, _, line), into = stack.calls[0]
+        function = code.co_filename, code.co_firstlineno, _name(code)
+        self._counts[("main" if main else "worker", *function, line, into)] += 1
         self.fetching += stack.fetches if main and in_step else 0
 
 
@@ -234,11 +234,6 @@ class Call(NamedTuple):
 
     place: Place
     into: str
-
-    @property
-    def key(self) -> tuple[str, int, str]:
-        code = self.place.f_code
-        return code.co_filename, code.co_firstlineno, _name(code)
 
 
 class Stack(NamedTuple):
@@ -287,12 +282,18 @@ def stack_of(frame: FrameType | None) -> Stack:
             if (module, code.co_qualname) == OF_PYTHON and frame.f_locals.get("token") in TOKENS:
                 within = INPUT
         below, frame = code.co_filename, frame.f_back
-    name = "" if innermost is None else innermost.f_code.co_name
-    parked = top.partition(".")[0] in _STANDARD and name in PARKED
-    of_users = innermost is not None and is_users(innermost.f_code.co_filename)
-    of_framework = bool(calls) and module not in ("threading", "__main__")
-    works = bool(calls) and not parked
-    return Stack(tuple(calls), qualified, within, ours, of_users, of_framework, works, fetches)
+    own = None if innermost is None else innermost.f_code
+    parked = own is not None and own.co_name in PARKED and top.partition(".")[0] in _STANDARD
+    return Stack(
+        tuple(calls),
+        qualified,
+        within,
+        ours,
+        of_users=own is not None and is_users(own.co_filename),
+        of_framework=bool(calls) and module not in ("threading", "__main__"),
+        works=bool(calls) and not parked,
+        fetches=fetches,
+    )
 
 
 _STANDARD = ("threading", "queue", "select", "selectors", "multiprocessing", "concurrent", "socket")

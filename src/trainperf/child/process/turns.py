@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -42,7 +43,7 @@ def loop_around(own: bool = True) -> tuple[dict[str, Any] | None, bool]:
     is the training's own, which iterates the data: it is left out.
     """
     first = None
-    for loop, frame in list(_holding())[int(own) :]:
+    for loop, frame in islice(_holding(), int(own), None):
         first = first or frames.definition(frame.f_code) | {"line": loop.lineno}
         if isinstance(loop, ast.For) and _Turns(loop, frame).rest:
             return first, True
@@ -169,7 +170,9 @@ class _Turns:
             first = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
             if isinstance(first, ast.Name) and _called(counted) in COUNT:
                 own = first.id
-                self.index = self._index(counted, own)
+                with suppress(UNKNOWN):
+                    count, turns = int(self._names[own]), _range(counted, self._names)
+                    self.index = count if turns is None else turns.index(count)
             with suppress(UNKNOWN):
                 self.whole = _length(_within(loop.iter, HANDS_ON), self._names)
         left, each = list[int](), list[int]()
@@ -186,8 +189,7 @@ class _Turns:
     @property
     def of_each(self) -> int | None:
         """How many it makes each time that it is begun; None as well for a `while`."""
-        ends = [end for end in (self.whole, self.each) if end is not None]
-        return min(ends, default=None)
+        return min((end for end in (self.whole, self.each) if end is not None), default=None)
 
     @property
     def rest(self) -> int | None:
@@ -197,14 +199,6 @@ class _Turns:
         if self.index is None or self.of_each is None:
             return None
         return max(0, self.of_each - self.index - 1)
-
-    def _index(self, counted: Any, name: str) -> int | None:
-        try:
-            count = int(self._names[name])
-            turns = _range(counted, self._names)
-            return count if turns is None else turns.index(count)
-        except UNKNOWN:
-            return None
 
     def _distances(self, test: ast.expr, ends: bool) -> list[int]:
         """The turns until each counter of a test that grows within the loop meets its limit."""
@@ -218,11 +212,8 @@ class _Turns:
 
     def _limits(self, test: ast.expr, own: str) -> list[int]:
         """The numbers at which a test of the loop's own counter leaves it."""
-        limits = (
-            _known(limit, self._names)
-            for counter, limit in _compared(test, True)
-            if getattr(counter, "id", "") == own
-        )
+        ends = (limit for at, limit in _compared(test, True) if getattr(at, "id", "") == own)
+        limits = (_known(limit, self._names) for limit in ends)
         return [max(1, limit) for limit in limits if limit is not None]
 
 

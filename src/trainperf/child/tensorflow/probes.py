@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..process.process import in_words
 from ..timing.budget import Budget
-from ..timing.probing import spare_memory
-from ..timing.probing.alternating import CALLS, alternate
+from ..timing.probing import CALLS, alternate, doubles
 from . import batches
 from .products import bare_product
 
@@ -197,7 +196,7 @@ def _attempt(
     if time.monotonic() + takes > deadline:
         missing(driver, what, Budget.of(driver).lacking(takes, time.monotonic()))
         return
-    if name == "double_batch" and not spare_memory.doubles():
+    if name == "double_batch" and not doubles():
         missing(driver, what, "too little memory was left for twice the samples")
         return
     try:

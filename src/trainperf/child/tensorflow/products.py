@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..timing.probing.alternating import alternate, large_product
+from ..timing.probing import alternate, large_product
 
 HEAVY = re.compile(r"MatMul|Conv|Einsum|While|Call|RNN|LSTM|GRU|FFT|^If$")
 """Kinds of operations that multiply, or hold such: one that is not counted spoils the count."""

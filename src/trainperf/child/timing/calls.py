@@ -7,7 +7,9 @@ is timed but what stands beside the steps: there it is laid aside, so that no fi
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,68 +52,67 @@ Instead = Callable[[], StandIn | None]
 """What could stand for the call that was just made; None where one more may change anything."""
 
 
+@dataclass
+class _Place:
+    """What was compared at a place: its calls, pairs, and the seconds that these took."""
+
+    calls: int = 0
+    pairs: int = 0
+    own_s: float = 0.0
+
+    def due(self, seconds: float) -> bool:
+        """Whether its last call, which took so long, is one to be compared."""
+        often = self.calls >= AFTER and (self.calls - AFTER) % EVERY == 0
+        return often and seconds <= LONGEST_S and self.pairs < MOST and self.own_s < MOST_S
+
+
 class InPlace:
     """Times stand-ins for calls; `own_s` are the seconds that all of it took."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
         self._process = training.process
-        self._calls: dict[Hashable, int] = {}
-        self._pairs: dict[Hashable, int] = {}
-        self._taken: dict[Hashable, float] = {}
+        self._places: defaultdict[Hashable, _Place] = defaultdict(_Place)
         self.own_s = 0.0
 
     def called(
-        self,
-        place: Hashable,
-        told: dict[str, Any],
-        seconds: float,
-        result: Any,
-        instead: Instead,
+        self, key: Hashable, told: dict[str, Any], seconds: float, result: Any, instead: Instead
     ) -> None:
         """A call was made that took `seconds`; `told` is what the record says of its place."""
+        place, driver = self._places[key], self._training.driver
+        place.calls += 1
+        if self._training.world is not None or self._process.settings.get("leg") is not None:
+            return
+        if not place.due(seconds) or driver is None or not driver.beside_steps():
+            return
+        began = self._process.clock()
         try:
-            driver = self._training.driver
-            if not self._due(place, seconds) or driver is None or not driver.beside_steps():
-                return
-            began = self._process.clock()
-            try:
-                with Unseen(self._process):
-                    self._compare(place, told, seconds, result, instead)
-            finally:
-                own = self._process.clock() - began
-                self._taken[place] = self._taken.get(place, 0.0) + own
-                self.own_s += own
-                driver.lay_aside_of_gap(own)
+            with Unseen(self._process):
+                self._compare(place, told, seconds, result, instead)
         except Exception as error:
-            self._pairs[place] = MOST
+            place.pairs = MOST
             self._process.failed(f"what could stand for {told['what']}", error)
-
-    def _due(self, place: Hashable, seconds: float) -> bool:
-        count = self._calls[place] = self._calls.get(place, 0) + 1
-        if count < AFTER or (count - AFTER) % EVERY or seconds > LONGEST_S:
-            return False
-        if self._pairs.get(place, 0) >= MOST or self._taken.get(place, 0.0) >= MOST_S:
-            return False
-        return self._training.world is None and self._process.settings.get("leg") is None
+        own = self._process.clock() - began
+        place.own_s += own
+        self.own_s += own
+        driver.lay_aside_of_gap(own)
 
     def _compare(
-        self, place: Hashable, told: dict[str, Any], seconds: float, result: Any, instead: Instead
+        self, place: _Place, told: dict[str, Any], seconds: float, result: Any, instead: Instead
     ) -> None:
         stand_in = instead()
         if stand_in is None:
-            self._pairs[place] = MOST
+            place.pairs = MOST
             return
         traces, began = stand_in.traces(), self._process.clock()
         other = stand_in()
         taken = self._process.clock() - began
         traced = stand_in.traces() != traces
         if stand_in.undo():
-            self._pairs[place] = MOST
+            place.pairs = MOST
             return
+        place.pairs += not traced
         apart = stand_in.apart(result, other)
-        if not traced:
-            self._pairs[place] = self._pairs.get(place, 0) + 1
         self._process.record.write(
             "in_place", **told, seconds=seconds, instead_s=taken, apart=apart, traced=traced
         )

@@ -24,7 +24,7 @@ USUAL_S = 10.0
 _FIT = {"batch_size", "callbacks", "epochs", "steps_per_epoch", "validation_data"}
 """Arguments of which a `fit` that trains a model has one, and that of a scaler has none."""
 
-_UPDATES = {"apply_gradients", "backward", "train_on_batch"}
+_UPDATES = {"apply_gradients", "backward", "gradient", "train_on_batch"}
 """Methods that stand in a loop which updates weights."""
 
 _MOST = 5
@@ -129,24 +129,26 @@ def other_loops() -> list[dict[str, Any]]:
 
     They are read off the file that holds the user's innermost line; each has the "what" it is.
     """
-    path, lines = "", set()
-    for frame in frames.users_frames():
-        own = os.path.abspath(frame.f_code.co_filename)
-        path = path or own
-        if own == path:
-            lines.add(frames.line_of(frame))
-    nodes = turns.nodes_of(path) if path else ()
-    loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
+    users = [
+        (os.path.abspath(frame.f_code.co_filename), frames.line_of(frame))
+        for frame in frames.users_frames()
+    ]
+    path = users[0][0] if users else ""
+    lines = [line for file, line in users if file == path]
+    nodes = turns.nodes_of(path) if users else ()
+    loops = [node for node in nodes if isinstance(node, turns.LOOPS)]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
-    innermost = [loop for loop in training if not any(_within(other, loop) for other in training)]
-    fits = [node for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
+    found: list[tuple[str, Any]] = [
+        ("loop", loop) for loop in training if not any(_within(it, loop) for it in training)
+    ]
+    found += [("fit", node) for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
+    around = [loop for loop in loops if any(_holds(loop, line) for line in lines)]
     others: list[dict[str, Any]] = [
         {"what": what, "file": path, "line": node.lineno}
-        for what, found in (("loop", innermost), ("fit", fits))
-        for node in found
+        for what, node in found
         if not any(_holds(node, line) for line in lines)
-        and not any(_holds(loop, line) for loop in loops if _within(node, loop) for line in lines)
+        and not any(_within(node, loop) for loop in around)
     ]
     return sorted(others, key=lambda other: other["line"])[:_MOST]
 
@@ -158,22 +160,15 @@ def _is_fit(call: ast.Call) -> bool:
     )
 
 
-def _updates(node: Any, steps: Collection[str] = ()) -> bool:
-    """Whether a loop or function updates weights, or calls one of `steps`.
-
-    `apply` is a method that does of an optimizer only.
-    """
-    for call in (inner for inner in ast.walk(node) if isinstance(inner, ast.Call)):
-        name, owner = _name(call.func), getattr(call.func, "value", None)
-        of_optimizer = name == "apply" and "opt" in _name(owner).lower()
-        if name in steps or (owner is not None and (name in _UPDATES or of_optimizer)):
-            return True
-    return False
-
-
-def _name(node: Any) -> str:
-    """The last name of `a`, `self.a`; "" of anything else."""
-    return getattr(node, "attr", "") or getattr(node, "id", "")
+def _updates(node: ast.AST, steps: Collection[str] = ()) -> bool:
+    """Whether a loop or function updates weights, or calls one of `steps`."""
+    functions = [call.func for call in ast.walk(node) if isinstance(call, ast.Call)]
+    return any(
+        function.attr in _UPDATES or function.attr in steps
+        if isinstance(function, ast.Attribute)
+        else getattr(function, "id", "") in steps
+        for function in functions
+    )
 
 
 def _holds(node: Any, line: int) -> bool:

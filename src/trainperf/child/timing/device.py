@@ -84,26 +84,24 @@ def seconds_of(device: HostClock, calls: int, run: Callable[[], object]) -> floa
     One more goes before them where work is queued, so that the pipeline runs; without marks
     twice as many follow.
     """
-    if not device.asynchronous:
-        return _between(device, calls, run)
-    if device.marks:
-        run()
-        return _between(device, calls, run)
-    device.wait()
-    once = _between(device, calls, run)
-    return max(0.0, 2 * _between(device, 2 * calls, run) - once)
 
+    def between(many: int) -> float:
+        began = device.mark()
+        for _ in range(many):
+            run()
+        if not device.marks:
+            device.wait()
+        ended = device.mark()
+        device.wait()
+        return (device.at(ended) - device.at(began)) / many
 
-def _between(device: HostClock, calls: int, run: Callable[[], object]) -> float:
-    """Seconds of each of so many calls, between two marks; all is done afterwards."""
-    began = device.mark()
-    for _ in range(calls):
-        run()
     if not device.marks:
         device.wait()
-    ended = device.mark()
-    device.wait()
-    return (device.at(ended) - device.at(began)) / calls
+        once = between(calls)
+        return max(0.0, 2 * between(2 * calls) - once)
+    if device.asynchronous:
+        run()
+    return between(calls)
 
 
 # The times of steps and blocks. Nothing waits between two steps that count: where work may be
@@ -167,11 +165,26 @@ class StepTimes:
     def step(self, phase: str, block: int, began: Mark, ended: Mark, busy: float) -> None:
         """Record a step of a block; `busy` are the seconds within its own call."""
         self._steps += 1
-        self._tell(ended, self._write_step, phase, block, began, ended, busy, self._steps)
+        number = self._steps
+
+        def write() -> None:
+            first, last = self._device.at(began), self._device.at(ended)
+            self._record.step(phase, block, first, last, busy)
+            if self._device.asynchronous and self._device.marks:
+                host_s = ended.host - began.host
+                self.queue.note_step(number, first - began.host, last - ended.host, host_s)
+
+        self._tell(ended, write)
 
     def gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
         """Record what passed between two epochs, but for the seconds of it that are laid aside."""
-        self._tell(ended, self._write_gap, began, ended, aside_s)
+
+        def write() -> None:
+            at = self._device.at(began)
+            seconds = max(0.0, self._device.at(ended) - at - aside_s)
+            self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
+
+        self._tell(ended, write)
 
     def epoch(self, at: Mark) -> None:
         self._tell(at, lambda: self._record.write("epoch", s=self._device.at(at)))
@@ -221,25 +234,11 @@ class StepTimes:
 
     # -------------------------------------------------------------------- internal
 
-    def _tell(self, after: Mark, record: Callable[..., None], *args: Any) -> None:
+    def _tell(self, after: Mark, record: Callable[[], None]) -> None:
         """Record once a mark has passed: now, at one of the next steps, or in the next pause."""
-        self._unread.append((after, lambda: record(*args)))
+        self._unread.append((after, record))
         while self._unread and self._device.passed(self._unread[0][0]):
             self._unread.popleft()[1]()
-
-    def _write_step(
-        self, phase: str, block: int, began: Mark, ended: Mark, busy: float, number: int
-    ) -> None:
-        first, last = self._device.at(began), self._device.at(ended)
-        self._record.step(phase, block, first, last, busy)
-        if self._device.asynchronous and self._device.marks:
-            host_s = ended.host - began.host
-            self.queue.note_step(number, first - began.host, last - ended.host, host_s)
-
-    def _write_gap(self, began: Mark, ended: Mark, aside_s: float) -> None:
-        at = self._device.at(began)
-        seconds = max(0.0, self._device.at(ended) - at - aside_s)
-        self._record.write("between", s=at, seconds=seconds, host=[began.host, ended.host])
 
 
 # The work that is queued on the devices at the end of each step: what marks tell besides time.

@@ -135,7 +135,7 @@ class Plan:
     @property
     def wants_more(self) -> bool:
         """Whether the loop must go on for the plan to be complete."""
-        return self.block.phase != DONE
+        return self.phase != DONE
 
     @property
     def settling(self) -> bool:
@@ -210,13 +210,11 @@ class Plan:
         if index >= ROUNDS and self._keeps > 0 and (left := self._left()) is not None:
             late = late or left < self._keeps
         if not self._queue and not late and not self._known():
-            self._round([phase for phase in (REAL, LOCAL, RESIDENT) if phase in self._phases])
+            self._round(REAL, LOCAL, RESIDENT)
         if not self._queue and not late and self._profile_disturbed():
-            self._queue.append(self._profile())
-        if late or not self._queue:
-            self.block = Block(DONE, 0, 0.0)
-            return
-        self.block = self._queue.pop(0)
+            self._profile()
+        done = late or not self._queue
+        self.block = Block(DONE, 0, 0.0) if done else self._queue.pop(0)
 
     def give_up(self, phase: str) -> None:
         """Take a phase that turned out to be impossible out of what is left."""
@@ -250,15 +248,12 @@ class Plan:
             return True
         if block.steps % self.every:
             return False
-        return self._clock() - block.started >= block.seconds or self._queued(block)
-
-    def _queued(self, block: Block) -> bool:
-        """Whether enough steps of a block were queued, by what they took in earlier ones."""
-        if not self.queues:
-            return False
+        if self._clock() - block.started >= block.seconds:
+            return True
+        # Enough steps were queued, by what they took in earlier blocks.
         times = self._times.get(block.phase)
         usual = estimate(times).value if times else self.step_estimate()
-        return block.steps * usual >= block.seconds
+        return self.queues and block.steps * usual >= block.seconds
 
     def _schedule(self) -> None:
         now = self._clock()
@@ -272,11 +267,9 @@ class Plan:
             self._keep_steps(left)
         rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
         for index in range(rounds):
-            self._round(
-                [phase for phase in (REAL, LOCAL, RESIDENT, INPUT) if phase in self._phases]
-            )
-            if index == 0:  # early, because a script may end before all rounds are done
-                self._queue.append(self._profile())
+            self._round(REAL, LOCAL, RESIDENT, INPUT)
+            if index == 0:
+                self._profile()
 
     def _keep_steps(self, left: int) -> None:
         """Have the rounds leave their share of so many steps, of which replaying takes many."""
@@ -285,15 +278,16 @@ class Plan:
         self._keeps = math.ceil(left - share)
         self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
 
-    def _round(self, phases: list[str]) -> None:
+    def _round(self, *phases: str) -> None:
         for phase in phases:
-            seconds = self._pace_s * SHARES[phase] / ROUNDS
-            self._queue.append(self._block(phase, self._rounds, seconds))
+            if phase in self._phases:
+                seconds = self._pace_s * SHARES[phase] / ROUNDS
+                self._queue.append(self._block(phase, self._rounds, seconds))
         self._rounds += 1
 
-    def _profile(self) -> Block:
+    def _profile(self) -> None:
         index = len(self._times.get(PROFILE, ()))
-        return self._block(PROFILE, index, self._pace_s * SHARES[PROFILE])
+        self._queue.append(self._block(PROFILE, index, self._pace_s * SHARES[PROFILE]))
 
     def _profile_disturbed(self) -> bool:
         """Whether the profile is worth another try, as no steps like the usual ones were seen."""

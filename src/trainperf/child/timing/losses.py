@@ -9,8 +9,9 @@ waits for the device. `flush`, called while no step is timed, does both.
 from __future__ import annotations
 
 import math
-import sys
 import weakref
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from ..process.process import Attempt, Process, Unseen
@@ -45,18 +46,9 @@ class Losses:
         self._target: Any = None
         self._vector: Any = None
         self._variables: list[Any] | None = None
-        self._sums: list[tuple[int, float]] = []
+        self._sums: list[tuple[int, float, int]] = []
 
     # ------------------------------------------------------------ from the hooks
-
-    def keep(self, update: Any, value: Any, mean_of: int = 0) -> None:
-        """Keep a reference to the loss of an update.
-
-        `mean_of` says of how many updates it is the running mean, 0 if it is none.
-        """
-        self._seen = True
-        if len(self._kept) < MOST:
-            self._kept.append((update, value, mean_of))
 
     def fitted(self, model: Any, logs: Any, updates: int | None, begins: bool) -> None:
         """Keras's train function returned: so many updates, None if it is not known.
@@ -68,15 +60,13 @@ class Losses:
         value = self._pick("fit", logs)
         if updates is not None:
             self.updates += updates
-            if value is not None:
-                self.keep(self.updates, value, self._mean_of)
+            self._keep(self.updates, value, self._mean_of)
             return
         counter = counter_of(model)
         self.updates += int(getattr(model, "steps_per_execution", 1) or 1)  # until it is read
         if self._counted_from is None:
             self._counted_from = self.updates, counter
-        if value is not None and counter is not None:
-            self.keep(counter, value)
+        self._keep(counter, value)
 
     def returned(self, key: tuple[Any, ...], result: Any) -> None:
         """A call that updates the weights returned; `key` names what was called."""
@@ -84,9 +74,7 @@ class Losses:
             return
         self._source = "train_on_batch" if key[0] == "train_on_batch" else "output"
         self.updates += 1
-        value = self._pick(key, result)
-        if value is not None:
-            self.keep(self.updates, value)
+        self._keep(self.updates, self._pick(key, result))
         self._early_sum()
 
     def derived(self, target: Any) -> None:
@@ -94,11 +82,11 @@ class Losses:
         if self._target is not None:
             return
         target = plain_loss(target)
-        if hasattr(target, "detach"):
+        if hasattr(target, "detach"):  # the next step may write over it, as CUDA graphs do
             if len(target.shape) == 0:
-                target = target.clone()  # the next step may write over it, as CUDA graphs do
+                target = target.clone()
             elif target.device.type != "cpu":
-                target = target.float().mean()  # for the same reason
+                target = target.float().mean()
         elif type(target).__name__ != "EagerTensor":
             return
         if len(target.shape) == 0:
@@ -108,10 +96,11 @@ class Losses:
 
     def variables(self, sources: Any) -> None:
         """Remember the variables that a tape was asked for, if they are the first."""
-        if self._variables is None:
-            found = [leaf for leaf in leaves(sources) if getattr(leaf, "trainable", False)]
-            if found and all(hasattr(variable, "assign") for variable in found):
-                self._variables = [weakref.ref(variable) for variable in found]
+        if self._variables is not None:
+            return
+        found = [leaf for leaf in leaves(sources) if getattr(leaf, "trainable", False)]
+        if found and all(hasattr(variable, "assign") for variable in found):
+            self.weights(found)
 
     def weights(self, parameters: list[Any]) -> None:
         """Remember the parameters of an optimizer, if it is the first."""
@@ -128,8 +117,7 @@ class Losses:
             return
         self._source = "tape"
         self.updates += 1
-        if value is not None:
-            self.keep(self.updates, value)
+        self._keep(self.updates, value)
         if key[0] == "optimizer":  # an assignment is seen before the others of its step
             self._early_sum()
 
@@ -143,9 +131,19 @@ class Losses:
             if not self._seen and self.updates:
                 self._sum()
             sums, self._sums = self._sums, []
-            self._write("weights", [(update, value, 0) for update, value in sums])
+            self._write("weights", sums)
 
     # ----------------------------------------------------------------- internal
+
+    def _keep(self, update: Any, value: Any, mean_of: int = 0) -> None:
+        """Keep a reference to the loss of an update, if there is one.
+
+        `mean_of` says of how many updates it is the running mean, 0 if it is none.
+        """
+        if update is not None and value is not None:
+            self._seen = True
+            if len(self._kept) < MOST:
+                self._kept.append((update, value, mean_of))
 
     def _counts(self, key: tuple[Any, ...]) -> bool:
         if self._anchor is None or self._others >= OTHERS:
@@ -158,14 +156,11 @@ class Losses:
 
     def _pick(self, key: Any, result: Any) -> Any:
         """The loss in what a step returned, None if there is none."""
-        path = self._paths.get(key, ())
         if key not in self._paths:
-            path = self._paths[key] = path_to_loss(result)
+            self._paths[key] = path_to_loss(result)
+        path = self._paths[key]
         try:
-            if path is not None:
-                for step in path:
-                    result = result[step]
-                return result
+            return None if path is None else reduce(getitem, path, result)
         except (KeyError, IndexError, TypeError):
             del self._paths[key]
         return None
@@ -202,7 +197,7 @@ class Losses:
             self._variables = None
             return
         with Unseen(self._process):
-            self._sums.append((self.updates, absolute_sum(variables)))
+            self._sums.append((self.updates, absolute_sum(variables), 0))
 
 
 # The loss in what a step returns, its value, and sums of weights in its place.
@@ -303,15 +298,10 @@ def json_number(value: float) -> float | str:
 
 def absolute_sum(variables: list[Any]) -> float:
     """The sum of the absolute values of variables, of one framework; waits for the device."""
-    if variables and hasattr(variables[0], "detach"):
-        with sys.modules["torch"].no_grad():
-            return sum(
-                float(one.detach().reshape(-1)[:LONGEST].double().abs().sum()) for one in variables
-            )
+    if hasattr(variables[0], "detach"):
+        flat = (variable.detach().reshape(-1)[:LONGEST] for variable in variables)
+        return sum(float(values.double().abs().sum()) for values in flat)
     import tensorflow as tf
 
-    total = 0.0
-    for variable in variables:
-        flat = tf.reshape(tf.convert_to_tensor(variable), [-1])[:LONGEST]
-        total += float(tf.reduce_sum(tf.abs(tf.cast(flat, tf.float64))))
-    return total
+    flat = (tf.reshape(tf.convert_to_tensor(one), [-1])[:LONGEST] for one in variables)
+    return sum(float(tf.reduce_sum(tf.abs(tf.cast(values, tf.float64)))) for values in flat)

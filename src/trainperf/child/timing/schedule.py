@@ -57,7 +57,6 @@ class RankPlan(Plan):
         return self.begun < self._entered + self.block.settle
 
     def arrived(self) -> bool:
-        """Count the step that begins now; whether its block ends before it."""
         self.begun += 1
         if self.block.phase == WARM_UP:
             if self.begun == 2:
@@ -72,13 +71,10 @@ class RankPlan(Plan):
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
         """Count a step that has ended; blocks end where `arrived` says so, not here."""
-        if self.block.phase != WARM_UP:
-            if self.block.started is not None:
-                self.block.steps += 1
-            return False
-        if usual:
+        warms = self.block.phase == WARM_UP
+        if warms and usual:
             self._durations.append(seconds)
-        self.block.steps += 1
+        self.block.steps += warms or self.block.started is not None
         return False
 
     def waits_every(self, steps: int) -> bool:
@@ -103,14 +99,14 @@ class RankPlan(Plan):
 
     def give_up(self, phase: str) -> None:
         """Take the steps of such blocks, as the other ranks do, but measure nothing."""
-        if phase == INPUT:
+        if phase == INPUT:  # it has no steps
             self._blocks = [block for block in self._blocks if block["p"] != INPUT]
             if self.block.phase == INPUT:
                 self.advance()
             return
-        for block in self._blocks:
-            if block["p"] == phase:
-                block["p"] = IDLE
+        self._blocks = [
+            block | {"p": IDLE} if block["p"] == phase else block for block in self._blocks
+        ]
         if self.block.phase == phase:
             self.block.phase = IDLE
 
@@ -157,10 +153,12 @@ class RankPlan(Plan):
         if phase == REAL and self._steps is not None:
             rounds = min(ROUNDS, self._steps)
             steps = self._steps // rounds + (index < self._steps % rounds)
-        first = phase == REAL and index == 0
-        settle = 0 if first or phase == INPUT else 1 if self.slow else max(SETTLE, self._settle())
-        n = 0 if phase == INPUT else steps
-        return {"p": phase, "b": index, "s": seconds, "n": n, "settle": settle}
+        settle = 1 if self.slow else max(SETTLE, self._settle())
+        if phase == INPUT:
+            steps = settle = 0
+        elif phase == REAL and index == 0:
+            settle = 0
+        return {"p": phase, "b": index, "s": seconds, "n": steps, "settle": settle}
 
 
 def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
@@ -171,12 +169,9 @@ def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
         if driver.world is None:
             return Plan(*limits, left=lambda: _steps_left(driver))
         return RankPlan(*limits, driver.world, driver.kind)
-    from .legs import leg
+    from .legs.leg import Slices
 
-    slices = leg.Slices(driver.training, settings["leg"])
-    slices.epochs = lambda: driver.epochs_ended
-    slices.describe = lambda: leg.describe(driver)
-    return slices
+    return Slices(driver, settings["leg"])
 
 
 def _steps_left(driver: Any) -> int | None:

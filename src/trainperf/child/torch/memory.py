@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..timing.probing import spare_memory
+from ..timing.probing import available
 
 
 def record(driver: Any) -> None:
@@ -51,7 +51,7 @@ def spare(device: Any) -> int | None:
     each rank has a part: they allocate at the same time.
     """
     if device.type == "cpu":
-        left = spare_memory.available()
+        left = available()
         return None if left is None else left // processes()
     if device.type != "cuda":
         return None

@@ -17,11 +17,16 @@ def slices(tmp_path):
         words = leg.words.Words(str(tmp_path), create=not made)
         losses = SimpleNamespace(updates=0, retries=0, flush=lambda: None)
         process = FakeProcess({"folder": str(tmp_path)}, clock=lambda: now[0])
-        world = SimpleNamespace(rank=rank, size=size) if size > 1 else None
-        training = SimpleNamespace(
-            process=process, losses=losses, world=world, retries=lambda: losses.retries
+        driver = SimpleNamespace(
+            process=process,
+            record=process.record,
+            clock=process.clock,
+            training=SimpleNamespace(losses=losses, retries=lambda: losses.retries),
+            world=SimpleNamespace(rank=rank, size=size) if size > 1 else None,
+            epochs_ended=0,
+            sync=lambda: None,
         )
-        plan = leg.Slices(training, {"warm_up_steps": 1, "warm_up_epochs": 0})
+        plan = leg.Slices(driver, {"warm_up_steps": 1, "warm_up_epochs": 0})
         made.append((plan, words))
         return plan, words, losses, process.record
 
@@ -33,9 +38,10 @@ def slices(tmp_path):
 
 def begin(plan, words, steps, calls, settle=0):
     """End the warm-up of a loop with so many steps per call; begin its first slice."""
-    plan.describe = lambda: setattr(plan, "steps_per_call", calls)
+    plan._driver.loops = SimpleNamespace(steps_per_call=lambda driver: calls)
     words[leg.words.STEPS], words[leg.words.SETTLE], words[leg.words.TURN] = steps, settle, 1
     plan.advance()
+    plan._record.events.clear()
     plan.begin_if_settled()
 
 
@@ -54,15 +60,14 @@ def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_slice_that_is_taken_twice_holds_twice_the_steps_and_counts_the_difference(slices, size):
     plan, words, losses, record = slices(size=size)
-    opened = [0]
-    words[leg.words.EPOCHS], plan.epochs = WHOLE, lambda: opened[0]
+    words[leg.words.EPOCHS] = WHOLE
     begin(plan, words, 4, calls=2)
     assert steps_to_the_end(plan, losses) == 4
-    opened[0] += 1
+    plan._driver.epochs_ended += 1
     plan.repeat_doubled()
     plan.begin_if_settled()
     assert steps_to_the_end(plan, losses) == 8
-    opened[0] += 2
+    plan._driver.epochs_ended += 2
     words[leg.words.TURN] = 2
     plan.advance()
     assert record.events == [{"e": "work", "b": 1, "n": 8}, {"e": "epochs", "b": 1, "n": 1}]
@@ -81,6 +86,7 @@ def test_each_slice_holds_what_trainperf_asks_for(slices):
     """Epochs end by themselves only in turns that are taken as they are written."""
     plan, words, *_ = slices()
     assert (plan.whole_epochs, plan.wants_more) == (False, True)  # as it warms up
+    plan._driver.loops = SimpleNamespace(steps_per_call=lambda driver: 1)
     kinds = {STEPS_ONLY: (False, True), WHOLE: (True, True), AS_WRITTEN: (True, False)}
     for turn, holds in enumerate((WHOLE, STEPS_ONLY, AS_WRITTEN, STEPS_ONLY), start=1):
         words[leg.words.EPOCHS], words[leg.words.STEPS], words[leg.words.TURN] = holds, 3, turn

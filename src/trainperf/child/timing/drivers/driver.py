@@ -8,12 +8,13 @@ mark is made again afterwards.
 
 from __future__ import annotations
 
+import gc
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...job import ranks
 from ...process import frames
-from ...process.collecting import Collections
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
 from ..device import HostClock, LateSteps, Mark, StepTimes
@@ -31,6 +32,8 @@ on tracing is part of what a step costs."""
 ONE_OFF_FIRSTS = 3
 """So many steps right after the input was opened, with no other between them, are left
 out of the times; from then on an epoch has but one step, and opening is part of it."""
+OLDEST = 2
+"""The generation whose collection goes through all objects (before Python 3.14 and after)."""
 
 
 @dataclass
@@ -423,3 +426,42 @@ class Driver:
     def _read_last(self) -> None:
         with Attempt(self.process, "reading the last times of a loop"):
             self._times.read()
+
+
+class Collections:
+    """Seconds that collections took in steps, and how many went through all objects.
+
+    They stop all threads of Python, whichever one sets them off. `counted` is what so many steps
+    took of them.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._full = 0
+        self._began: float | None = None
+        self.counted = {"seconds": 0.0, "full": 0, "steps": 0}
+
+    def watch(self) -> None:
+        """Begin to time them."""
+        gc.callbacks.append(self._called)
+
+    def end(self) -> None:
+        """Leave the interpreter as it was; more than once does nothing."""
+        if self._called in gc.callbacks:
+            gc.callbacks.remove(self._called)
+
+    def step_ended(self, counts: bool) -> None:
+        """Take what was collected since the last step's end as that of a step, if it `counts`."""
+        if counts:
+            self.counted["seconds"] += self._seconds
+            self.counted["full"] += self._full
+            self.counted["steps"] += 1
+        self._seconds, self._full = 0.0, 0
+
+    def _called(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._began = time.monotonic()
+        elif self._began is not None:
+            self._seconds += time.monotonic() - self._began
+            self._full += info.get("generation") == OLDEST
+            self._began = None

@@ -17,17 +17,11 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from ..estimating import steady
 from ..loop import REAL, WARM_UP, Block
 from . import words
-
-if TYPE_CHECKING:
-    from ...job.ranks import World
-    from ...process.process import Process
-    from ..losses import Losses
 
 LONGEST_WARM_UP_S = 5.0
 """A leg whose steps do not settle starts its slices after so many seconds of warm-up, counted from
@@ -39,28 +33,19 @@ WARM_UP_OF_RANKS = 12
 ASK_AGAIN_S = 0.0005
 
 
-class LegTraining(Protocol):
-    """The training of a process, as far as its slices ask for it."""
-
-    process: Process
-    world: World | None
-    losses: Losses | None
-    retries: Callable[[], int]
-
-
 class Slices:
-    """The plan of a leg, in the place of `loop.Plan`: real steps only, without end."""
+    """The plan of a leg, in the place of `loop.Plan`: real steps of a loop only, without end."""
 
     slow = False
     counts_only = True
     queues = False
 
-    def __init__(self, training: LegTraining, settings: dict[str, Any]) -> None:
-        process = training.process
-        self._training = training
-        self._process = process
-        self._clock = process.clock
-        self._words = words.Words(process.settings["folder"])
+    def __init__(self, driver: Any, settings: dict[str, Any]) -> None:
+        self._driver = driver
+        self._training = driver.training
+        self._record = driver.record
+        self._clock = driver.clock
+        self._words = words.Words(driver.process.settings["folder"])
         self._warm_up_steps = int(settings["warm_up_steps"])
         self._warm_up_epochs = int(settings["warm_up_epochs"])
         self._durations: list[float] = []
@@ -73,8 +58,6 @@ class Slices:
         self.steps_per_call = 1
         self._holds = words.STEPS_ONLY
         self._epochs_before = 0
-        self.epochs: Callable[[], int] = lambda: 0
-        self.describe: Callable[[], None] = lambda: None
         self.block = Block(WARM_UP, 0, 0.0)
         self._begun = self._entered = self._of_slice = 0
         self._announced = int(settings.get("ranks") or 1)
@@ -84,19 +67,14 @@ class Slices:
     @property
     def ranks(self) -> int:
         """How many processes take the same steps."""
-        world = self._training.world
+        world = self._driver.world
         return max(self._announced, world.size if world is not None else 1)
 
     @property
     def _over(self) -> int:
         """The word by which this process says that its slice is complete."""
-        world = self._training.world
-        return words.OVER + (min(int(world.rank), words.MOST_RANKS - 1) if world is not None else 0)
-
-    @property
-    def losses(self) -> Losses | None:
-        """Where the losses of the steps are kept."""
-        return self._training.losses
+        world = self._driver.world
+        return words.OVER + (0 if world is None else min(int(world.rank), words.MOST_RANKS - 1))
 
     @property
     def whole_epochs(self) -> bool:
@@ -125,7 +103,7 @@ class Slices:
         if self.block.phase == WARM_UP or self.settling or self.block.started is not None:
             return False
         self.block.started = self._clock()
-        self._epochs_before = self.epochs()
+        self._epochs_before = self._driver.epochs_ended
         return True
 
     def step_estimate(self) -> float:
@@ -143,7 +121,7 @@ class Slices:
         done = self._begun - self._entered
         if self.block.phase == WARM_UP:
             least = max(WARM_UP_OF_RANKS, self._warm_up_steps)
-            return done > least and self.epochs() >= self._warm_up_epochs
+            return done > least and self._driver.epochs_ended >= self._warm_up_epochs
         return done >= self._of_slice
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
@@ -160,44 +138,43 @@ class Slices:
                 self._began = self._clock()
             return self.ranks == 1 and self._warm()
         work = self._work_of_call()
-        if self.ranks > 1:
-            if block.started is not None:
-                block.steps += 1
-                self._work += work
-            return False
-        if block.settle > 0:
+        if self.ranks == 1 and block.settle > 0:
             block.settle -= 1
             return False
-        block.steps += 1
-        self._work += work
-        return block.started is not None and block.steps >= block.max_steps
+        if block.started is not None:
+            block.steps += 1
+            self._work += work
+        return self.ranks == 1 and block.steps >= block.max_steps
 
     def repeat_doubled(self) -> None:
         """Take the slice once more, with twice its steps; both make one."""
         block = self.block
         steps = 2 * (self._of_slice - block.settle if self.ranks > 1 else block.max_steps)
-        self._shorter = self._work, self.epochs() - self._epochs_before
+        self._shorter = self._work, self._driver.epochs_ended - self._epochs_before
         self._work = 0
         self.block = Block(REAL, block.index, 0.0, steps, steps)
         self._entered, self._of_slice = self._begun, steps
 
     def advance(self) -> None:
         """Say that the slice is complete, and wait to be given the next one."""
+        index, record = self.block.index, self._record
         if self.block.phase == WARM_UP:
-            self.describe()
-        elif self.steps_per_call > 1:
-            work = self._work - self._shorter[0]
-            self._process.record.write("work", b=self.block.index, n=work)
-        if self.whole_epochs and self.block.phase != WARM_UP:
-            opened = self.epochs() - self._epochs_before - self._shorter[1]
-            self._process.record.write("epochs", b=self.block.index, n=opened)
+            self._describe()
+        else:
+            if self.steps_per_call > 1:
+                record.write("work", b=index, n=self._work - self._shorter[0])
+            if self.whole_epochs:
+                opened = self._driver.epochs_ended - self._epochs_before - self._shorter[1]
+                record.write("epochs", b=index, n=opened)
         self._work, self._shorter = 0, (0, 0)
-        self._count_retries()
-        if self.losses is not None:
-            self.losses.flush()
-            self._updates = self.losses.updates
-        self._process.record.flush()
-        turn = self.block.index + 1
+        known, self._retries = self._retries, self._training.retries()
+        if self._retries > known and self.block.phase != WARM_UP:  # the device's memory ran short
+            record.write("retries", b=index, n=self._retries - known)
+        if (losses := self._training.losses) is not None:
+            losses.flush()
+            self._updates = losses.updates
+        record.flush()
+        turn = index + 1
         self._words[self._over] = turn
         while self._words[words.TURN] < turn:
             if self._words[words.ALONE]:
@@ -210,21 +187,16 @@ class Slices:
     def give_up(self, phase: str) -> None:
         """Nothing but real steps is planned."""
 
-    def _count_retries(self) -> None:
-        """Record that the device's memory ran short in the slice: its time is no step's."""
-        known, self._retries = self._retries, self._training.retries()
-        if self._retries > known and self.block.phase != WARM_UP:
-            self._process.record.write("retries", b=self.block.index, n=self._retries - known)
-
     def _work_of_call(self) -> int:
         """How many steps the last call held: fewer than usual at the end of an epoch.
 
         Calls that did not count since the last one that did (an epoch's first) held as
         many as usual.
         """
-        if self.steps_per_call == 1 or self.losses is None:
+        losses = self._training.losses
+        if self.steps_per_call == 1 or losses is None:
             return self.steps_per_call
-        new, self._updates = self.losses.updates - self._updates, self.losses.updates
+        new, self._updates = losses.updates - self._updates, losses.updates
         return (new - 1) % self.steps_per_call + 1 if new > 0 else self.steps_per_call
 
     def _stopped(self) -> float:
@@ -235,21 +207,18 @@ class Slices:
         return seconds
 
     def _warm(self) -> bool:
-        if self.block.steps < self._warm_up_steps or self.epochs() < self._warm_up_epochs:
+        epochs = self._driver.epochs_ended
+        if self.block.steps < self._warm_up_steps or epochs < self._warm_up_epochs:
             return False
-        if self._clock() - self._began > LONGEST_WARM_UP_S:
-            return True
-        return steady(self._durations)
+        return self._clock() - self._began > LONGEST_WARM_UP_S or steady(self._durations)
 
+    def _describe(self) -> None:
+        """Record what trainperf must know of the loop to compare its steps with another's.
 
-def describe(driver: Any) -> None:
-    """Record what trainperf must know of the loop to compare its steps with another's.
-
-    What the warm-up queued is waited for: it must not run on beside the first steps, and the
-    tuning, of the next leg.
-    """
-    driver.sync()
-    calls = driver.loops.steps_per_call(driver)
-    driver.plan.steps_per_call = calls
-    warm, cpu = driver.plan.block.steps, sum(os.times()[:4])
-    driver.record.write("leg", steps_per_call=calls, steps=warm, cpu=cpu)
+        What the warm-up queued is waited for: it must not run on beside the first steps, and the
+        tuning, of the next leg.
+        """
+        self._driver.sync()
+        calls = self.steps_per_call = self._driver.loops.steps_per_call(self._driver)
+        cpu = sum(os.times()[:4])
+        self._record.write("leg", steps_per_call=calls, steps=self.block.steps, cpu=cpu)

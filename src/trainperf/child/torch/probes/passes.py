@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
 from ...timing.budget import Budget
-from ...timing.probing.alternating import CALLS, PROBE_S, alternate
+from ...timing.probing import CALLS, PROBE_S, alternate
 from .. import batches, memory
 from ..built.places import ModelCall
 

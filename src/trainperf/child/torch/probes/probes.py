@@ -16,8 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
-from ...timing.probing import spare_memory
-from ...timing.probing.alternating import CALLS, PROBE_S
+from ...timing.probing import CALLS, PROBE_S, doubles
 from .. import batches, memory
 from ..built.models import parameters_of
 from .passes import NO_ANSWER, NotDone, NotNeeded, NotOffered, Pass, Probing, changed
@@ -280,7 +279,7 @@ def _check_memory(found: Pass) -> None:
     """A pass on twice the samples adds at most what the process took so far."""
     import torch
 
-    fits = spare_memory.doubles(memory.processes())
+    fits = doubles(memory.processes())
     if found.device == "cuda":
         device = found.parameters[0].device
         left = memory.spare(device)

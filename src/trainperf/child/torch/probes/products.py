@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...timing.probing.alternating import large_product
+from ...timing.probing import large_product
 from .passes import NotOffered, Probing
 
 HEAVY = re.compile(r"rnn|lstm|gru|att(e)?n|linear|gemm|matmul|mm\b|convolution|conv\dd|fft")

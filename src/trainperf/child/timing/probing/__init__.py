@@ -1,1 +1,0 @@
-"""Timing apart from the loop: a step against its variation, a matrix product, memory to spare."""

@@ -28,6 +28,7 @@ from reporters.samples import (
     timed,
 )
 from trainperf.model import (
+    ContainerUse,
     Cost,
     CudaDevice,
     Device,
@@ -302,3 +303,25 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
     longer = replace(HEALTHY, running=job, trying=Trials("none", budget_needed_s=281.0))
     assert "trainperf diagnose --budget 5min --pid 4710" in text(longer, 100)
     assert sections_of(replace(HEALTHY, running=job), full=False)[1].name == "running"
+
+
+# ------------------------------------------------------------------------ limits of memory
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"memory_peak": 4 * GIB, "memory_events": (("oom_kill", 0),)}, ""),
+        ({"memory_peak": int(7.8 * GIB)}, "7.80 GiB of 8.00 GiB used at most"),
+        ({"memory_events": (("oom_kill", 2),)}, "ended 2 processes"),
+        ({"memory_pressure": 0.2}, "a task waited for it in 20 % of the time"),
+        ({"swapped_in": 3 * GIB}, "Swap: 3.00 GiB read back by the whole machine"),
+    ],
+)
+def test_limits_of_memory_are_said_where_they_cost_something(
+    fields: dict[str, Any], words: str
+) -> None:
+    use = ContainerUse(20.0, memory_limit=8 * GIB, **fields)
+    told = section(machine.limits, over(INPUT_BOUND, container=use))
+    assert words in told
+    assert bool(told) is bool(words)

@@ -6,7 +6,7 @@ import os.path
 from collections.abc import Iterator
 from typing import Any
 
-from trainperf.model import Diagnosis, Machine, Objects, PhaseUse, Reads, Torch
+from trainperf.model import ContainerUse, Diagnosis, Machine, Objects, PhaseUse, Reads, Torch
 from trainperf.model import words as units
 from trainperf.report.document import STEP, Page, Section
 
@@ -17,7 +17,10 @@ LEAST_READ = 100 * 1024
 """Bytes a second below which what is read from a disk is not worth a word."""
 
 STOOD_STILL = 0.01
-"""Share of the time in which a task waited for memory from which it is worth a word; our choice."""
+"""Share of the time in which tasks waited for memory from which it is worth a word; our choice."""
+
+NEAR = 0.90
+"""Share of the memory limit from which its use is worth a line; our choice."""
 
 SHOWN = 4
 """Volumes that are shown, those with most files first."""
@@ -62,11 +65,7 @@ def devices(diagnosis: Diagnosis, page: Page) -> None:
     gpus = [gpu for gpu in (use.gpu if use else ()) if every or gpu["index"] in used]
     rows = [(f"GPU {gpu['index']}", _gpu(gpu)) for gpu in gpus]
     rows.append(("Memory", _device_memory(evidence.torch_)))
-    host = [] if use is None else _host(use, evidence.machine)
-    pressure = 0.0 if evidence.container is None else evidence.container.memory_pressure or 0.0
-    if pressure >= STOOD_STILL:
-        host.append(f"a task waited for memory in {units.share(pressure)} of the time")
-    rows.append(("Host", host))
+    rows.append(("Host", [] if use is None else _host(use, evidence.machine)))
     if not any(told for _, told in rows):
         return
     page.heading("Machine while training")
@@ -112,6 +111,29 @@ def _gpu(gpu: dict[str, Any]) -> list[str]:
     if throttle := gpu.get("throttle"):
         told.append(f"slowed down by {', '.join(throttle)}")
     return told
+
+
+def limits(diagnosis: Diagnosis, page: Page) -> None:
+    """Print what the limits of memory cost the run; a CPU quota has a finding."""
+    use = diagnosis.evidence.container
+    if use is None or not (told := list(_limits(use))):
+        return
+    contained = use.quota_cores is not None or use.memory_limit is not None
+    page.heading("Limits of the container" if contained else "Limits of the machine")
+    for text in told:
+        page.item(text)
+
+
+def _limits(use: ContainerUse) -> Iterator[str]:
+    if use.memory_limit and use.memory_peak and use.memory_peak >= NEAR * use.memory_limit:
+        most, limit = units.size(use.memory_peak), units.size(use.memory_limit)
+        yield f"Memory: {most} of {limit} used at most"
+    if kills := dict(use.memory_events).get("oom_kill"):
+        yield f"Memory: the kernel ended {kills} process{'es' if kills > 1 else ''}"
+    if (waited := use.memory_pressure or 0.0) >= STOOD_STILL:
+        yield f"Memory: a task waited for it in {units.share(waited)} of the time"
+    if use.swapped_in:
+        yield f"Swap: {units.size(use.swapped_in)} read back by the whole machine"
 
 
 def storage(diagnosis: Diagnosis, page: Page) -> None:
@@ -169,5 +191,6 @@ def _bucket(bucket: Objects) -> Iterator[str]:
 SECTIONS = (
     Section("running", STEP, running, running),
     Section("devices", STEP + 110, devices, side="machine"),
+    Section("limits", STEP + 115, limits, limits, side="machine"),
     Section("storage", STEP + 120, storage, side="storage"),
 )

@@ -40,12 +40,22 @@ def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:
 
 
 def test_what_was_tried_and_rejected_is_no_advice() -> None:
-    report = text(NOTHING_KEPT, 100)
     (finding,) = [one for one in NOTHING_KEPT.findings if one.id == "tf_generator"]
+    report = text(
+        replace(NOTHING_KEPT, verdict=replace(NOTHING_KEPT.verdict, bottleneck="model")), 100
+    )
     assert f"\n{FINDINGS}\n" not in report
     assert finding.advice not in report
     rejected = part(report, TRIALS)
     assert "tried, slower tf_generator 23× 0.83× (0.77 to 0.89)" in rejected
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_what_the_verdict_names_has_advice_where_its_edit_was_no_help(full: bool) -> None:
+    told = " ".join(text(NOTHING_KEPT, 100, full).partition(FINDINGS)[2].split())
+    assert "The edit that was tried is not kept: slower: 0.83×" in told
+    assert "`samples` (generator.py:46) makes each step's samples in Python" in told
+    assert "By hand: make the samples once and keep them, if they may repeat" in told
 
 
 def test_a_finding_that_was_not_tried_keeps_its_advice_its_bound_and_the_reason() -> None:

@@ -9,7 +9,9 @@ from kit.legs import PLAIN, base_run, bench, changed, clock, repeated, written
 from kit.simulated import Machine, candidate
 from trainperf.model import Length, Ratio, Training
 from trainperf.trial.ratio import of_two
-from trainperf.trial.repeat import PAIRS, Repeated, left_to_whole_runs, repeat
+from trainperf.trial.repeat import PAIRS, PROCESSES, Repeated, left_to_whole_runs, repeat
+
+FIRST, SECOND = (f"fix ({process})" for process in PROCESSES)
 
 
 def ratio(speedup, noise=0.01):
@@ -41,9 +43,9 @@ def test_a_gain_that_may_be_as_large_a_loss_does_not_stand():
     assert Repeated(ratio(1.3, 0.4), (1.3,)).stands
 
 
-def repeated_on(machine, monkeypatch, seconds=600.0, slots=10):
+def repeated_on(machine, monkeypatch, seconds=600.0, slots=10, say=lambda text, share: None):
     """What comes of repeating "fix" on a machine with simulated legs."""
-    bench = machine.queue(monkeypatch, slots=slots).bench
+    bench = replace(machine.queue(monkeypatch, slots=slots).bench, say=say)
     return repeat(bench, candidate("fix"), machine.clock(seconds))
 
 
@@ -51,15 +53,24 @@ def repeated_on(machine, monkeypatch, seconds=600.0, slots=10):
 @pytest.mark.parametrize(("step_s", "stands"), [(0.05, True), (0.1, False), (0.2, False)])
 def test_what_repeats_in_two_pairs_of_processes_stands(monkeypatch, step_s, stands, slots):
     changed = {"step_s": step_s, "noise": 0.01}
-    machine = Machine(first=changed, second=changed, control={"noise": 0.01})
+    machine = Machine(**{FIRST: changed, SECOND: changed}, control={"noise": 0.01})
     found = repeated_on(machine, monkeypatch, slots=slots)
     assert found.stands is stands
     assert found.pairs == pytest.approx((0.1 / step_s, 0.1 / step_s), rel=0.03)
 
 
+def test_progress_names_what_is_repeated(monkeypatch):
+    told = []
+    changed = {"step_s": 0.05, "noise": 0.01}
+    machine = Machine(**{FIRST: changed, SECOND: changed})
+    repeated_on(machine, monkeypatch, say=lambda text, _: told.append(text))
+    assert any("; fastest so far fix (in " in text for text in told)
+
+
 def test_a_process_that_is_slow_for_its_whole_life_makes_no_gain(monkeypatch):
     same = {"step_s": 0.08}
-    machine = Machine(base={"step_s": 0.1}, first=same, second=same, control={"step_s": 0.08})
+    processes = {FIRST: same, SECOND: same}
+    machine = Machine(base={"step_s": 0.1}, **processes, control={"step_s": 0.08})
     found = repeated_on(machine, monkeypatch)
     assert found.pairs == pytest.approx((1.25, 1.0))
     assert not found.stands
@@ -68,9 +79,9 @@ def test_a_process_that_is_slow_for_its_whole_life_makes_no_gain(monkeypatch):
 @pytest.mark.parametrize(
     ("made", "seconds", "reason"),
     [
-        ({"second": {"fails_at": 2}}, 600.0, "second breaks"),
+        ({SECOND: {"fails_at": 2}}, 600.0, f"{SECOND} breaks"),
         ({"base": {"fails_at": 1}}, 600.0, "the script base breaks"),
-        ({"first": {"start_s": 1e6}}, 8.0, "out of budget"),
+        ({FIRST: {"start_s": 1e6}}, 8.0, "out of budget"),
         ({"base": {"start_s": 1e6}}, 8.0, "out of budget"),
     ],
 )

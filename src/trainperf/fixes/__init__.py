@@ -70,6 +70,8 @@ class Fix:
     for each, and that is then what is to be mended."""
     edit: ClassVar[SetArgument | SetFlag | SetVariable | None] = None
     """Its edit, where that is a setting; `rewrite` and `environment` are written by others."""
+    by_hand: ClassVar[str] = ""
+    """What else may be done about its cause, where its edit was tried and nothing is faster."""
     without_edit: ClassVar[str] = "what is to be changed is not in the source"
     """Why no edit can be written, of a fix that neither rewrites source nor sets variables."""
     in_libraries: ClassVar[Mapping[str, str]] = {}

@@ -17,6 +17,8 @@ from trainperf.trial.legs.faults import LegFailed, NotCompared
 from trainperf.trial.queue import Queue
 from trainperf.trial.ratio import FEWEST, of_two
 
+PROCESSES = ("in a fresh process", "in another")
+"""The processes with the changes, as they are told of."""
 FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 FAR_BEYOND = 2.0
@@ -88,8 +90,7 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -
         return len(contest.pairs) >= _pairs(costs) * (1 if told else AGAIN)
 
     two = low < FAR_BEYOND and needed_s(costs, 4) <= clock.left
-    names = ("first", "second") if two else ("first",)
-    twice = [replace(candidate, fixes=(name,), variant="") for name in names]
+    twice = [replace(candidate, variant=process) for process in PROCESSES[: 1 + two]]
     try:
         with Queue(bench, compared, controlled=two) as queue:
             found = queue.compare(twice, clock)

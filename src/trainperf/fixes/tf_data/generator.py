@@ -65,6 +65,11 @@ class TfGenerator(Fix):
 
     equivalence = Equivalence.NUMERICS
     usual = 1.3
+    by_hand = (
+        "By hand: make the samples once and keep them, if they may repeat; compute many of them at "
+        "once in NumPy; or make them in several processes, in a `PyDataset` with `workers` and "
+        "`use_multiprocessing=True`."
+    )
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a generator that takes a real share of the input, or was not timed."""

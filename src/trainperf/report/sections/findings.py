@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
+from trainperf.fixes import by_id
 from trainperf.model import (
     Diagnosis,
     Equivalence,
@@ -83,7 +84,10 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
         page.prose(NONE)
     trials, others = by_fix(diagnosis.trials), apart(diagnosis)
     advice = [one for one in diagnosis.findings if one.id not in others]
-    advice = [finding for finding in advice if not rejected(trials.get(finding.id))]
+    left = [finding for finding in advice if not rejected(trials.get(finding.id))]
+    if not (left or any(trial.kept for trial in diagnosis.trials)):
+        _by_hand(advice, diagnosis, page)
+    advice = left
     if advice:
         page.heading("What to change")
     for rank, finding in enumerate(advice, start=1):
@@ -102,6 +106,24 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
         patched = diagnosis.patch is not None and finding.id in diagnosis.patch.findings
         _code(replace(finding, snippet="") if short and (patched or beaten) else finding, page)
         _to_prove(finding, trial, diagnosis, page)
+
+
+def _by_hand(rejected: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
+    """Say what else may be done about the cause that the verdict names, as its edit was no help."""
+    side = diagnosis.verdict.bottleneck
+    ways = ((finding, by_id().get(finding.id)) for finding in rejected if finding.category == side)
+    for finding, fix in ways:
+        if fix is not None and fix.by_hand:
+            page.heading("What to change")
+            page.prose(say(finding.title, STRONG), first=exactly("  - "))
+            page.prose(
+                f"The edit that was tried is not kept: {gives(finding, diagnosis)}.", indent=4
+            )
+            if where := places(finding.where, diagnosis.cwd):
+                page.prose(say(where, QUIET), indent=4)
+            page.paragraphs(finding.text, indent=4)
+            page.paragraphs(fix.by_hand, indent=4)
+            return
 
 
 def practices(diagnosis: Diagnosis, page: Page) -> None:

@@ -152,7 +152,7 @@ def _is_metric(statement: ast.stmt, module: Module) -> bool:
     if not isinstance(call, ast.Call):
         return False
     made = module.value(call.func)
-    metric = isinstance(made, ast.Call) and ".metrics." in f".{dotted(made.func)}"
+    metric = isinstance(made, ast.Call) and ".metrics." in (module.name(made.func) or "")
     return metric or called(call) == "update_state"
 
 

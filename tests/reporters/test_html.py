@@ -39,7 +39,7 @@ from trainperf.reporters.html.timeline import drawn
 
 SECTIONS = {
     *("verdict", "step", "timeline", "changes", "experiment", "trials", "together", "patch"),
-    *("input", "job", "costs", "machine", "storage", "practices", "not-measured", "notes"),
+    *("input", "job", "costs", "machine", "storage", "not-measured", "notes"),
 }
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
 

@@ -55,7 +55,7 @@ PARALLEL = finding("tf_map_parallel", 1.5)
 INTERLEAVE = finding("tf_interleave_parallel", 1.9, READ)
 CACHE = finding("tf_cache", 4.0)
 XLA = finding("keras_jit_compile", 1.2, COMPILE)
-ADVICE = finding("early_stopping", None, rewritable=False)
+ADVICE = finding("torch_graph_breaks", None, rewritable=False)
 
 
 EPOCH = Epoch(100, 10.0)
@@ -132,7 +132,7 @@ def test_all_that_fits_is_tried_side_by_side_in_the_order_of_the_report(subject)
     assert (made.how.mode_reason, made.how.reason, made.how.budget_needed_s) == ("", "", None)
     assert names(made) == ["tf_map_parallel", "tf_interleave_parallel"]
     assert [one.hope for one in made.chosen] == pytest.approx([1.5, 1.9])
-    assert list(reasons(made)) == ["early_stopping"]
+    assert list(reasons(made)) == ["torch_graph_breaks"]
 
 
 def test_every_leg_has_the_same_seed_and_warm_up(subject):

@@ -23,7 +23,7 @@ class Equivalence(StrEnum):
     ENVIRONMENT = "environment"  # outside the source
 
 
-Category = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "practice"]
+Category = Literal["input", "model", "host", "sync", "memory", "storage", "environment"]
 
 
 @dataclass(frozen=True)

@@ -73,14 +73,12 @@ def _cases(diagnosis: Diagnosis, judgement: Judgement) -> Iterator[_Case]:
         yield _Case("run", "error", early, step.output_of(diagnosis), str(diagnosis.ending))
     elif diagnosis.step_s is None:
         yield _Case("run", "error", "no step was timed", diagnosis.verdict.text, "not measured")
-    for finding in (*diagnosis.findings, *diagnosis.practices):
-        practice = finding in diagnosis.practices
-        worth = "time to accuracy" if practice else gives(finding, diagnosis)
+    for finding in diagnosis.findings:
         fails = judgement.level(finding, diagnosis) == "error"
-        yield _finding(finding, "failure" if fails else "skipped", worth)
+        yield _finding(finding, "failure" if fails else "skipped", gives(finding, diagnosis))
     for ignored in diagnosis.ignored:
         yield _finding(ignored.finding, "skipped", "ignored in the source")
-    found = (diagnosis.findings, diagnosis.practices, diagnosis.ignored, judgement.problems)
+    found = (diagnosis.findings, diagnosis.ignored, judgement.problems)
     if not any(found) and not early and diagnosis.step_s is not None:
         yield _Case("healthy" if diagnosis.verdict.healthy else "nothing found", "passed")
 

@@ -29,7 +29,7 @@ _Order = tuple[int, float, int, str]
 
 
 def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
-    """The findings worth a reader's time, best first; practices are left out.
+    """The findings worth a reader's time, best first.
 
     What has no bound comes first where it decides everything (a GPU that is not used at
     all), else last: it costs no step anything. Next comes a function of the user's own that
@@ -42,8 +42,7 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     worth = [
         finding
         for finding in findings
-        if finding.category != "practice"
-        and (finding.bound is None or finding.bound > 1 + _least(finding, evidence))
+        if finding.bound is None or finding.bound > 1 + _least(finding, evidence)
     ]
     kept = [finding for finding in worth if not _told_by_others(finding, worth, evidence)]
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
@@ -139,8 +138,3 @@ def share_compared(finding: Finding, trial: Trial, evidence: Evidence) -> float:
     if isinstance(turn, Missing) or turn.turn not in ("fit", "epoch"):
         return 1.0
     return 1 - turn.share
-
-
-def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings about time to accuracy, which have no price."""
-    return tuple(finding for finding in findings if finding.category == "practice")

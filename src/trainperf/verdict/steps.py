@@ -9,7 +9,7 @@ from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
 from trainperf.model import INPUT_BOUND_BELOW, Evidence, Measure, Probe
 from trainperf.verdict import torch
-from trainperf.verdict.answer import SIDES, Answer, Case, side_of
+from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.sync import hidden_share, sync_bound
 
@@ -71,7 +71,7 @@ def _without_resident(case: Case) -> Answer | None:
     if first is None:
         return None
     text = f"{first.title}. Each step takes {ms(evidence.times.real)}"
-    return Answer(side_of(first), text, names=first.id)
+    return Answer(first.category, text, names=first.id)
 
 
 # ------------------------------------------------------------------------------------ input
@@ -236,4 +236,4 @@ def own_code(case: Case) -> Answer | None:
         f"{SIDES[first.category]}: {percent(first.own.share)} of each step passes in "
         f"{first.own.name}, {at(first.where[0])}, which {first.own.does}"
     )
-    return Answer(side_of(first), text)
+    return Answer(first.category, text)

@@ -1,4 +1,4 @@
-"""The ranked findings, the outcomes of trying them, and the practices."""
+"""The ranked findings, and the outcomes of trying them."""
 
 from __future__ import annotations
 
@@ -101,19 +101,6 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
         _to_prove(finding, trial, diagnosis, page)
 
 
-def practices(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what concerns time to accuracy rather than the speed of a step."""
-    if not diagnosis.practices or diagnosis.verdict.healthy:
-        return
-    page.heading("Time to accuracy (not ranked, not priced)")
-    for practice in diagnosis.practices:
-        page.gap()
-        page.prose(say(practice.title, STRONG), first=exactly("  - "))
-        _place(practice, None, diagnosis, page)
-        page.paragraphs(f"{practice.text}\n\n{practice.advice}", indent=4)
-        _code(practice, page)
-
-
 def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
     """Say what a finding gives: measured beside predicted, or the bound alone."""
     bound = "" if finding.bound is None else f"at most {units.bound(finding.bound)}"
@@ -156,8 +143,7 @@ def gives(finding: Finding, diagnosis: Diagnosis) -> str:
 def alone(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
     """Print one finding by itself: what it gives, how its losses compare, why and how."""
     trial = by_fix(diagnosis.trials).get(finding.id)
-    if finding not in diagnosis.practices:
-        page.prose(f"{_upper(gives(finding, diagnosis))}.")
+    page.prose(f"{_upper(gives(finding, diagnosis))}.")
     _place(finding, trial, diagnosis, page)
     page.paragraphs(f"{finding.text}\n\n{finding.advice}")
     _code(finding, page)
@@ -186,7 +172,7 @@ def _code(finding: Finding, page: Page) -> None:
 def _to_prove(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
     """Say how the repair is proved once somebody has made it, where trainperf cannot make it."""
     tried = trial is not None and trial.outcome is not Outcome.NOT_TRIED
-    if finding.rewritable or not finding.where or tried or finding in diagnosis.practices:
+    if finding.rewritable or not finding.where or tried:
         return
     command = one_line(shlex.join(diagnosis.command))
     page.prose(
@@ -194,7 +180,4 @@ def _to_prove(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page:
     )
 
 
-SECTIONS = (
-    Section("findings", CHANGES, findings, short, side="changes"),
-    Section("practices", CHANGES + 60, practices, side="practices"),
-)
+SECTIONS = (Section("findings", CHANGES, findings, short, side="changes"),)

@@ -29,7 +29,6 @@ PARTS = {
     "patch": "The patch",
     "next": "Next",
     "experiment": experiment.HEADING,
-    "practices": "Time to accuracy",
     "input": "Input, stage by stage",
     "job": "The job and its ranks",
     "costs": "Where else the time goes",

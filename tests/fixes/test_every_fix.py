@@ -119,6 +119,16 @@ def test_a_real_run_shows_it_or_it_says_what_that_takes(fix: Fix) -> None:
     assert not expected or expected & bare
 
 
+def test_what_an_edit_needs_is_read_by_fixes_alone() -> None:
+    package = zoo.REPOSITORY / "src/trainperf"
+    readers = {
+        file.relative_to(package).parts[0]
+        for file in package.rglob("*.py")
+        if re.search(r"\.data(\[|\.get\()", file.read_text("utf-8"))
+    }
+    assert readers == {"fixes"}
+
+
 def test_every_file_of_cases_is_of_a_fix() -> None:
     assert set(case_text.files()) == {fix.id for fix in FIXES}
 

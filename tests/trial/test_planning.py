@@ -20,6 +20,7 @@ from trainperf.model import (
     Sample,
     Site,
     Training,
+    Variant,
 )
 from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
@@ -47,7 +48,7 @@ def finding(fix, bound, where=MAP, **fields):
     one = FIXES[fix]
     return Finding(
         fix, one.category, fix, "", bound, "", fields.pop("equivalence", one.equivalence), (where,),
-        rewritable=fields.pop("rewritable", True), data=fields,
+        rewritable=fields.pop("rewritable", True), variants=fields.pop("variants", ()), data=fields,
     )  # fmt: skip
 
 
@@ -337,7 +338,7 @@ def test_ranks_that_meet_at_a_port_of_the_script_are_tried_one_after_another(sub
 def test_ways_to_compile_find_nothing_of_each_others_code(subject, tmp_path):
     (tmp_path / "train.py").write_text("model = Net()\n")
     site = Site("train.py", 1, "", 8, 1, 13)
-    ways = [{"compiled": "the model"}, {"compiled": "each block"}]
+    ways = Variant({"compiled": "the model"}), Variant({"compiled": "each block"})
     blocks = [{"path": ".layers", "cls": "Layer", "count": 12}]
     compiles = finding("torch_compile", 2.0, site, cls="Net", variants=ways, blocks=blocks)
     chosen = planned(subject(compiles)).chosen

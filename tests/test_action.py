@@ -23,7 +23,7 @@ PATH = ROOT / ".github" / "actions" / "trainperf" / "action.yml"
 ACTION: dict[str, Any] = yaml.safe_load(PATH.read_text(encoding="utf-8"))
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 INSTALL, RUN, _ = STEPS
-FORMATS = ("terminal", "github", "html=", "json=", "markdown=", "sarif=", "junit=")
+FORMATS = ("terminal", "github", "html=", "json=", "markdown=", "sarif=")
 
 FAKE = """#!{python}
 import json, os, sys

@@ -6,24 +6,23 @@ from reporters.samples import INPUT_BOUND as SAMPLE
 from reporters.samples import over, timed
 from trainperf.commands._shared import exit_status
 from trainperf.model import Ending, Loop, Outcome, Stack, Trial
-from trainperf.settings import Settings
 
 INPUT_BOUND = replace(SAMPLE, trials=(), stack=None)
 CACHE, MAP = (finding.id for finding in INPUT_BOUND.findings)  # bounds 3.97 and 2.1
 
 
 def test_a_run_without_a_loop_or_without_a_step_ends_with_2():
-    assert exit_status(over(INPUT_BOUND, loop=Loop("")), Settings()) == 2
-    assert exit_status(timed(INPUT_BOUND, real=None), Settings()) == 2
+    assert exit_status(over(INPUT_BOUND, loop=Loop(""))) == 2
+    assert exit_status(timed(INPUT_BOUND, real=None)) == 2
     failed = over(INPUT_BOUND, loop=Loop(""), ending=Ending.FAILED)
-    assert exit_status(failed, Settings()) == 3
+    assert exit_status(failed) == 3
 
 
 @pytest.mark.parametrize(
     ("fail_on", "status"), [("none", 0), ("any", 1), (1.2, 1), (3.9, 1), (4.1, 0)]
 )
 def test_fail_on_looks_at_the_findings(fail_on, status):
-    assert exit_status(INPUT_BOUND, Settings(fail_on=fail_on)) == status
+    assert exit_status(INPUT_BOUND, fail_on) == status
 
 
 def trial(fix, outcome, speedup=None):
@@ -35,7 +34,7 @@ def failing(fail_on, *trials, stack=None):
     if stack is not None:
         made = Stack((MAP, CACHE), stack, stack, stack, 9, 99, 0.1, 0.1)
     tried = replace(INPUT_BOUND, trials=trials, stack=made)
-    return exit_status(tried, Settings(fail_on=fail_on)) == 1
+    return exit_status(tried, fail_on) == 1
 
 
 def test_a_measured_speed_up_counts_and_not_the_bound():

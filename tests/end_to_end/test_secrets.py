@@ -19,7 +19,7 @@ SECRETS = {
     "AWS_SESSION_TOKEN": "VerySecretToken",
     "WANDB_API_KEY": "VerySecretWandb",
 }
-FORMATS = ("json", "markdown", "html", "sarif", "junit", "terminal")
+FORMATS = ("json", "markdown", "html", "sarif", "terminal")
 
 TRAINING = """
 import torch

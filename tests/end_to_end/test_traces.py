@@ -10,7 +10,7 @@ import pytest
 from end_to_end.test_torch_loops import ENV as TORCH_ENV
 from end_to_end.test_torch_loops import LOOPS as TORCH_LOOPS
 from kit.processes import events, observed, python, script
-from trainperf.commands.outputs import write_trace
+from trainperf.commands.session import write_trace
 from trainperf.model import Ending, Recording, TraceFile
 
 pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]

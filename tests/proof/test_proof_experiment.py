@@ -126,7 +126,7 @@ def ended(tmp_path, *changes, left=900.0, fails="", losses=("0.5",)):
 def test_changes_of_a_training_that_ends_by_itself_are_proved_by_whole_runs(tmp_path):
     made = ended(tmp_path, FAST, THREADS, left=9000.0)
     first, second, both = proofs_of(made, 1.5)
-    assert first.text == second.text == "Faster and trains the same: 2.00× (2.00 to 2.00)."
+    assert first.text == second.text == "Faster and trains the same: 2.00×."
     assert (first.proven, both.name, both.speedup) == (True, "fast + threads", 4.0)
     assert [trial.basis for trial in made.tried.trials] == ["whole runs"] * 3
     assert made.tried.control.floor == 0.05

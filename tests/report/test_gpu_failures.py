@@ -9,7 +9,7 @@ import pytest
 from recordings import recording
 from trainperf.fixes.common.words import GIB
 from trainperf.model import Ending, Gpu, Recording
-from trainperf.report.assemble.no_loop import gpu_failure
+from trainperf.report.assemble.no_loop import way_out
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB"
 BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
@@ -29,19 +29,19 @@ def card(held: float = 0, **fields: Any) -> Gpu:
 
 def test_a_script_that_did_not_fail_has_no_such_reason() -> None:
     for ending in (Ending.FINISHED, Ending.MEASURED, Ending.INTERRUPTED):
-        assert gpu_failure(failed(OOM, ending=ending)) is None
+        assert way_out(failed(OOM, ending=ending)) is None
 
 
 def test_another_error_is_not_the_gpus() -> None:
-    assert gpu_failure(failed("shapes (2,) and (3,)")) is None
-    assert gpu_failure(failed("CUDA error: an illegal memory access was encountered")) is None
-    assert gpu_failure(recording(ending=Ending.FAILED)) is None
+    assert way_out(failed("shapes (2,) and (3,)")) is None
+    assert way_out(failed("CUDA error: an illegal memory access was encountered")) is None
+    assert way_out(recording(ending=Ending.FAILED)) is None
 
 
 def test_what_tensorflow_logs_on_a_machine_without_a_gpu_is_no_error() -> None:
     log = "E0000 cuda_executor.cc:1228] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-"
     tail = f"{log}capable device is detected\nTraceback …\nValueError: shapes differ"
-    assert gpu_failure(recording(ending=Ending.FAILED, output_tail=tail)) is None
+    assert way_out(recording(ending=Ending.FAILED, output_tail=tail)) is None
 
 
 # ------------------------------------------------------------------ one sentence each
@@ -62,16 +62,16 @@ def test_what_tensorflow_logs_on_a_machine_without_a_gpu_is_no_error() -> None:
     ],
 )
 def test_each_has_its_sentence(text: str, gpus: tuple[Gpu, ...], words: str) -> None:
-    said = gpu_failure(failed(text, gpus=gpus))
+    said = way_out(failed(text, gpus=gpus))
     assert said is not None
     assert words in said
     printed = recording(
         ending=Ending.FAILED, gpus=gpus, output_tail=f"Traceback …\nRuntimeError: {text}\n"
     )
-    assert gpu_failure(printed) == said
+    assert way_out(printed) == said
 
 
 def test_no_gpu_is_told_with_the_drivers_reason() -> None:
     reason = "no NVIDIA driver found (libnvidia-ml.so.1 is missing)"
-    said = gpu_failure(failed("Found no NVIDIA driver on your system.", gpu_reason=reason))
+    said = way_out(failed("Found no NVIDIA driver on your system.", gpu_reason=reason))
     assert said == f"CUDA finds no GPU here, and the script asks for one: {reason}"

@@ -10,7 +10,7 @@ from reporters.samples import ALL_OUTCOMES, INPUT_BOUND, PARALLEL_MAP
 from trainperf.commands._shared import exit_status
 from trainperf.model import Outcome, Trial
 from trainperf.report.level import Judgement, failing
-from trainperf.settings import FailOn, Settings
+from trainperf.settings import FailOn
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_finding_counts_by_its_bound(fail_on: FailOn, ids: set[str]) -> None:
 def test_something_is_an_error_exactly_where_the_exit_status_is_1(sample, fail_on) -> None:
     judged = Judgement(fail_on)
     levels = {judged.level(one, sample) for one in sample.findings}
-    assert ("error" in levels) == (exit_status(sample, Settings(fail_on=fail_on)) == 1)
+    assert ("error" in levels) == (exit_status(sample, fail_on) == 1)
 
 
 @pytest.mark.parametrize("outcome", Outcome)

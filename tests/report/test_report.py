@@ -11,7 +11,7 @@ import zoo
 from fixes.case_text import evidence_of
 from recordings import FIT, recording
 from reporters.samples import first, over
-from trainperf.model import Diagnosis, Ending, Event, Gpu
+from trainperf.model import Diagnosis, Event, Gpu
 from trainperf.model.torch.step import Part
 from trainperf.report.assemble import diagnosis as report
 from trainperf.report.sections._shares import waits_s
@@ -78,14 +78,13 @@ def test_everything_that_was_not_measured_has_its_reason() -> None:
     assert said["the stages of the input"] == "the loop makes its own batches"
     assert said["a probe of compile"].startswith("compiling takes up to a minute")
     assert said["the time between epochs"] == "none ended while it was observed"
-    assert said["GPU use"].startswith("no NVIDIA driver found")
     stage = reasons("slow_images | between_epochs = null")
     assert stage["the time between epochs"].startswith("an epoch has 20 steps")
 
 
 def test_what_was_measured_is_not_called_missing() -> None:
     said = reasons("slow_images", gpus=(Gpu(0, "NVIDIA A10G"),))
-    assert said.keys() == {"a step by lines", "cost", "gradient exchange"}
+    assert said.keys() == {"a step by lines"}
 
 
 def notes(laid: str) -> str:
@@ -110,13 +109,6 @@ def test_notes_of_the_observer_are_given_once_each() -> None:
     assert report.run_notes(run) == ("a hook failed", "GPU 1 was lost")
 
 
-def test_a_script_that_failed_is_the_reason_for_no_step() -> None:
-    (missing,) = report.nothing_measured(recording(ending=Ending.FAILED), "no loop")
-    assert "ended before" in missing.reason
-    (missing,) = report.nothing_measured(recording(ending=Ending.FINISHED), "no loop")
-    assert missing.reason == "no loop"
-
-
 # --------------------------------------------------------------------------- PyTorch
 
 
@@ -138,7 +130,6 @@ def test_without_a_loop_the_framework_is_the_first_that_was_imported(
 @pytest.mark.parametrize(
     ("case", "what", "reason"),
     [
-        ("healthy", "gradient exchange", "the script trains on one device"),
         (
             'ddp_straggler | parallel.exchange.seconds = missing "too few"',
             "gradient exchange",

@@ -13,16 +13,14 @@ from trainperf.samplers.nvml import NO_DRIVER
 def missing(case: str, what: str) -> str:
     run = recording(FIT, gpu_reason=NO_DRIVER)
     found = report.not_measured(run, evidence_of(case))
-    (reason,) = (lack.reason for lack in found if lack.what == what)
-    return reason
+    return next((lack.reason for lack in found if lack.what == what), "")
 
 
 @pytest.mark.parametrize(
     ("case", "reason"),
     [
-        ("healthy", NO_DRIVER),
-        ("healthy | machine = UNKNOWN_TYPE", NO_DRIVER),
-        ("healthy | machine = G5_XLARGE; machine.instance.type.gpus = 0", NO_DRIVER),
+        ("healthy", ""),
+        ("healthy | machine = G5_XLARGE; machine.instance.type.gpus = 0", ""),
         ("healthy | machine = ML_G5_XLARGE", f"{NO_DRIVER}, though ml.g5.xlarge has 1 × A10G"),
         (
             "healthy | device = A10G",

@@ -18,7 +18,6 @@ from reporters.rendering import text
 from reporters.samples import (
     EVERYTHING,
     FAILED,
-    HEALTHY,
     INPUT_BOUND,
     LATE,
     NOTHING_KEPT,
@@ -27,18 +26,18 @@ from reporters.samples import (
     TRIED,
     over,
 )
-from trainperf.model import Equivalence, Patch, Site, Timeline, Verdict
+from trainperf.model import Equivalence, Patch, Site, Verdict
 from trainperf.model.diagnosis import Ignored
 from trainperf.report import whole
+from trainperf.report.document import Heading
 from trainperf.report.level import Judgement
 from trainperf.report.plain import one_line
 from trainperf.reporters.html import render
 from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 from trainperf.reporters.html.sheet import Shown, view
-from trainperf.reporters.html.timeline import drawn
 
 SECTIONS = {
-    *("verdict", "step", "timeline", "changes", "experiment", "trials", "together", "patch"),
+    *("verdict", "step", "changes", "experiment", "trials", "together", "patch"),
     *("input", "job", "costs", "machine", "storage", "not-measured", "notes"),
 }
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
@@ -102,9 +101,13 @@ def test_the_policy_allows_this_style_and_this_script_and_nothing_else(name: str
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_heading_and_figure_of_the_terminal_is_on_the_page(name: str) -> None:
     words = page_of(name).words
-    assert [
-        one.heading for one in whole.document(ALL[name]).sections if one.heading not in words
-    ] == []
+    headings = {
+        block.text
+        for section in whole.report(ALL[name], full=True)
+        for block in section.blocks
+        if isinstance(block, Heading)
+    }
+    assert [heading for heading in headings if heading not in words] == []
     # what is shortened for the terminal's width, or only there, is left out: commands
     report = text(ALL[name], width=5000).split("\nNext\n")[0]
     assert [one for one in FIGURE.findall(report) if one not in words] == []
@@ -123,10 +126,9 @@ def test_a_full_diagnosis_has_every_section_and_its_verdict_first() -> None:
 
 def test_a_section_without_content_is_not_there_and_what_was_not_measured_is_said() -> None:
     found = page_of("failed")
-    assert set(found.ids).isdisjoint({"timeline", "changes", "trials", "together", "patch", "job"})
+    assert set(found.ids).isdisjoint({"changes", "trials", "together", "patch", "job"})
     assert {"verdict", "output", "not-measured"} <= set(found.ids)
     assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", found.words)
-    assert "timeline" not in page(HEALTHY, timeline=Timeline(3.0, 2.0, (), ())).ids
     words = page_of("healthy").words
     assert "Nothing to change" in words
     assert "What to change" not in words
@@ -160,8 +162,7 @@ def test_a_patch_that_a_page_would_change_cannot_be_copied(sign: str) -> None:
 
 
 def test_what_was_rejected_is_no_advice_and_other_experiments_stand_apart() -> None:
-    rejected = page_of("nothing_kept").at("changes").text
-    assert "Slower: 0.83×" in rejected
+    assert "changes" not in page_of("nothing_kept").ids
     (finding,) = NOTHING_KEPT.findings
     assert finding.advice not in page_of("nothing_kept").words
     found = page_of("one_kept")
@@ -176,20 +177,14 @@ def test_ignored_findings_volumes_and_prices_are_told() -> None:
     assert "tf_map_parallel (train.py:30)" in page(ignored=(ignored,)).at("ignored").text
     two = render(over(INPUT_BOUND, reads=INPUT_BOUND.evidence.reads * 2))
     storage = two.split('id="storage"')[1].split("</section>")[0]
-    assert storage.count("<dl") == storage.count("<dt>Where</dt>") == 2
-    unknown = replace(INPUT_BOUND.evidence.machine, price=None, price_reason="no credentials")
-    if INPUT_BOUND.evidence.machine.instance is not None:
-        assert (
-            "not known (no credentials)"
-            in page(evidence=replace(INPUT_BOUND.evidence, machine=unknown)).words
-        )
+    assert storage.count("<li>") == 2
 
 
 def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
     found = parsed(render(TRIED, saved="20261121-train & co", patch_file="fix.diff"))
     assert "#next" in {one.attributes.get("href") for one in found.named("a")}
     assert "trainperf fix '20261121-train & co'" in copied(found)
-    assert "Make these 2 edits" in found.words
+    assert "Edit 2 places" in found.words
     assert "git apply fix.diff" in found.words
     assert "trainperf fix" not in page_of("tried").at("next").text
     assert "The gains named are upper bounds, not measured" in page_of("input_bound").words
@@ -271,7 +266,7 @@ def of(place: str) -> float:
 
 
 def shown_in(diagnosis: Any, name: str, kind: str) -> Shown:
-    found = view(whole.document(diagnosis), name)
+    found = view(whole.report(diagnosis, full=True), name)
     assert found is not None
     return next(block for block in found.blocks if block.kind == kind)
 
@@ -295,21 +290,3 @@ def test_all_trials_are_drawn_on_one_scale_with_their_intervals() -> None:
         assert of(drawing.low) < of(drawing.point) < of(drawing.high)
         assert of(drawing.noise_from) < of(drawing.one)
     assert drawings[0].words.startswith("measured 3.2× (2.8 to 3.5); at most 4.5×; gains below")
-
-
-def test_a_timeline_has_all_its_phases_and_breaks_where_nothing_was_measured() -> None:
-    run = TRIED.timeline
-    assert run is not None
-    whole_run = drawn(run)
-    assert whole_run is not None
-    assert {fill for fill, _, _ in whole_run.phases} == {band.fill for band in whole_run.bands}
-    half = len(run.moments) // 2
-    gap = tuple(
-        replace(one, cpu_cores=None, gpu_percent=(50.0, None)) if half <= at < half + 9 else one
-        for at, one in enumerate(run.moments)
-    )
-    broken = drawn(replace(run, moments=gap))
-    assert broken is not None
-    assert broken.lanes[0].area.count("M") == whole_run.lanes[0].area.count("M") + 1
-    assert [lane.key for lane in broken.lanes] == ["cpu", "gpu0"]
-    assert drawn(None) is None

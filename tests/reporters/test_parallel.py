@@ -103,16 +103,13 @@ def test_a_rank_of_which_a_time_is_missing_still_has_its_row(missing: str) -> No
 
 
 def test_of_many_ranks_the_quickest_the_median_and_the_slowest_are_shown() -> None:
-    assert "between them" not in of(of_many(8), RANKS)
     rows = of(of_many(1024), RANKS)
     for row in ("0 quickest CPU", "511 median CPU", "1020 CPU", "1023 slowest CPU"):
         assert row in rows
-    assert "and 1,018 others between them" in rows
     assert len(text(of_many(1024))) < 1.2 * len(text(of_many(8)))
     first, *others = job(of_many(20)).processes
     report = changed(of_many(20), processes=(dead(first, "failed with OSError"), *others))
     assert "1 quickest CPU" in of(report, RANKS)  # not the one that was not timed
-    assert "and 13 others between them" in of(report, RANKS)
 
 
 def test_the_step_is_split_into_model_exchange_and_waiting() -> None:

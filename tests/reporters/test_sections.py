@@ -49,13 +49,13 @@ from trainperf.model import (
 from trainperf.model.diagnosis import RunningJob
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
-from trainperf.report.sections import costs, devices, money, storage, training
+from trainperf.report.sections import costs, machine, step, training
 from trainperf.report.sections._shares import shares
-from trainperf.report.sections.parts import OPERATORS
-from trainperf.report.whole import short
+from trainperf.report.whole import report as sections_of
 
 MIB = 1024**2
 PARTS, WAITS = "The step, part by part", "Calls that wait for the GPU"
+OPERATORS = "Operators of the model's step, traced"
 MACHINE = "Machine while training"
 
 
@@ -167,7 +167,7 @@ def test_operators_have_their_calls_their_time_and_their_share() -> None:
 
 def test_how_busy_the_machine_was_is_told_of_what_the_training_uses() -> None:
     use = PhaseUse("real", 24, 1.1, read_bytes_s=735.0)
-    told = section(devices.devices, over(INPUT_BOUND, use=(use,)))
+    told = section(machine.devices, over(INPUT_BOUND, use=(use,)))
     assert "1.1 of 2 cores busy" in told
     assert "reading" not in told  # a trickle
     busy = {"utilization_percent": 90.0, "memory_used_peak": 3 * GIB}
@@ -175,32 +175,11 @@ def test_how_busy_the_machine_was_is_told_of_what_the_training_uses() -> None:
     one = (CudaDevice(0, "A", index=1), CudaDevice(1, "A", used=False, index=0))
     for seen, many in ((one, 1), ((), 2), ((CudaDevice(0, "A"),), 2)):
         device = Device("GPU", "NVIDIA A10G", 1, seen)
-        told = section(devices.devices, over(TWO_GPUS, use=(both,), device=device))
+        told = section(machine.devices, over(TWO_GPUS, use=(both,), device=device))
         assert told.count("a kernel ran 90 %") == many
     assert "PyTorch reserved 5.00 GiB of 24.0 GiB (21 %)" in of(ON_A_GPU, MACHINE)
     short_of = on_torch(ON_A_GPU, memory={"retries": 3})
     assert "emptied its cache to find room 3 times" in of(short_of, MACHINE)
-
-
-def used(**fields: Any) -> ContainerUse:
-    return ContainerUse(20.0, quota_cores=2.0, memory_limit=8 * GIB, **fields)
-
-
-@pytest.mark.parametrize(
-    ("use", "words"),
-    [
-        (ContainerUse(20.0), ""),
-        (used(throttled_share=0.001, memory_peak=4 * GIB, memory_events=(("oom_kill", 0),)), ""),
-        (used(throttled_share=0.71), "2 cores: used up in 71 % of its periods"),
-        (used(memory_peak=int(7.8 * GIB)), "7.80 GiB of 8.00 GiB used at most"),
-        (used(memory_events=(("oom_kill", 2),)), "ended 2 processes"),
-        (ContainerUse(20.0, swapped_in=3 * GIB), "Swap: 3.00 GiB read back by the whole machine"),
-    ],
-)
-def test_limits_are_said_where_they_cost_something(use: ContainerUse, words: str) -> None:
-    told = section(devices.limits, over(INPUT_BOUND, container=use))
-    assert words in told
-    assert bool(told) is bool(words)
 
 
 # ------------------------------------------------------------------------------- storage
@@ -214,7 +193,7 @@ PROBED = replace(
 
 
 def files(*reads: Reads, **fields: Any) -> str:
-    return section(storage.storage, over(INPUT_BOUND, reads=reads, **fields))
+    return section(machine.storage, over(INPUT_BOUND, reads=reads, **fields))
 
 
 def test_place_files_step_and_rates_are_told() -> None:
@@ -223,26 +202,26 @@ def test_place_files_step_and_rates_are_told() -> None:
     for words in (
         "/: disk, ext4, vda",
         "640 files, 32.0 MiB",
-        "opens 32 files; reads 1.60 MiB",
+        "each step opens 32 files; each step reads 1.60 MiB",
         "125 MiB/s by one reader, 250 MiB/s by four",
     ):
         assert words in told
-    assert "Cold not measured: the files were removed" in files(FILES)
+    assert "speed not measured: the files were removed" in files(FILES)
     assert "more than 640 files" in files(replace(FILES, at_least=True))
     ebs = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon EBS", 437.5e6, "EBS base")
     assert "EBS, ext4, nvme1n1; at most 417 MiB/s (EBS base)" in files(replace(FILES, volume=ebs))
 
 
 def bucket(*several: Objects) -> str:
-    return section(storage.objects, over(INPUT_BOUND, objects=several))
+    return section(machine.storage, over(INPUT_BOUND, reads=(), objects=several))
 
 
 def test_requests_to_s3_are_told_with_units() -> None:
     assert bucket() == ""
     told = bucket(BUCKET)
     assert "s3://data/train/, eu-west-1" in told
-    assert "3,200 requests, 32.0 for each batch, 30.0 ms until the response" in told
-    assert "SlowDown 40 times." in told
+    assert "3,200 requests; 32.0 for each batch; 30.0 ms until the response" in told
+    assert "SlowDown 40 times" in told
     assert "no request by boto3 or s3fs was seen" in bucket(Objects("data"))
 
 
@@ -250,7 +229,7 @@ def test_requests_to_s3_are_told_with_units() -> None:
 
 
 def cost(known: Cost | None) -> str:
-    return section(money.cost, over(INPUT_BOUND, cost=known))
+    return section(training.cost, over(INPUT_BOUND, cost=known))
 
 
 def test_a_price_is_told_with_its_source_and_what_it_buys() -> None:
@@ -262,20 +241,20 @@ def test_a_price_is_told_with_its_source_and_what_it_buys() -> None:
     )
     assert cost(Cost(PRICE, 2, epoch_before=0.842)).endswith("eu-west-1): an epoch $0.84.")
     for value, text_ in ((0.0, "$0.00"), (1.5, "$1.50"), (1240.4, "$1,240"), (0.00846, "$0.0085")):
-        assert money.dollars(value) == text_
+        assert training.dollars(value) == text_
 
 
 def test_an_instance_is_described_in_a_line() -> None:
     def said(*args: Any, **fields: Any) -> str:
-        machine = INPUT_BOUND.evidence.machine
-        return money.instance(replace(machine, instance=Instance(*args, **fields)))
+        box = INPUT_BOUND.evidence.machine
+        return step.instance(replace(box, instance=Instance(*args, **fields)))
 
     g5 = InstanceType("g5.xlarge", vcpus=4, memory=16 * GIB, gpus=1, gpu="A10G")
     told = "g5.xlarge (AWS, eu-west-1): 4 vCPUs, 16.0 GiB, 1 × A10G"
     assert said("ec2", "g5.xlarge", g5, "eu-west-1") == told
     assert said("sagemaker", "ml.g5", g5, "eu", hosts=2).startswith("2 × ml.g5 (SageMaker, eu)")
     assert said("ec2", "z9.large", None, "eu") == "z9.large (AWS, eu)"
-    assert money.instance(INPUT_BOUND.evidence.machine) == ""
+    assert step.instance(INPUT_BOUND.evidence.machine) == ""
 
 
 # -------------------------------------------------- what passes beside the steps, and later
@@ -323,4 +302,26 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
     assert "and ended while this diagnosis was made." in beside(ended=True)
     longer = replace(HEALTHY, running=job, trying=Trials("none", budget_needed_s=281.0))
     assert "trainperf diagnose --budget 5min --pid 4710" in text(longer, 100)
-    assert short(replace(HEALTHY, running=job)).section("running") is not None
+    assert sections_of(replace(HEALTHY, running=job), full=False)[1].name == "running"
+
+
+# ------------------------------------------------------------------------ limits of memory
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"memory_peak": 4 * GIB, "memory_events": (("oom_kill", 0),)}, ""),
+        ({"memory_peak": int(7.8 * GIB)}, "7.80 GiB of 8.00 GiB used at most"),
+        ({"memory_events": (("oom_kill", 2),)}, "ended 2 processes"),
+        ({"memory_pressure": 0.2}, "a task waited for it in 20 % of the time"),
+        ({"swapped_in": 3 * GIB}, "Swap: 3.00 GiB read back by the whole machine"),
+    ],
+)
+def test_limits_of_memory_are_said_where_they_cost_something(
+    fields: dict[str, Any], words: str
+) -> None:
+    use = ContainerUse(20.0, memory_limit=8 * GIB, **fields)
+    told = section(machine.limits, over(INPUT_BOUND, container=use))
+    assert words in told
+    assert bool(told) is bool(words)

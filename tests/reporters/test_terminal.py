@@ -255,7 +255,7 @@ def test_the_closing_lines_name_only_commands_that_lead_somewhere() -> None:
     report = text(TRIED, saved="run-7", patch_file="fix.diff")
     for command in ("git apply fix.diff", "explain tf_cache", "fix run-7 "):
         assert command in report
-    assert "make these 2 edits; with --diff, see them first" in report
+    assert "edit 2 places; --diff shows them first" in report
     assert "trainperf show" not in text(TRIED)
     for none in (None, Patch("", ())):
         assert "trainperf fix" not in text(replace(TRIED, patch=none), saved="run-7")

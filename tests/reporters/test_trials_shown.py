@@ -18,12 +18,11 @@ from reporters.samples import (
     OTHER_EXPERIMENTS,
     TRIED,
     WHOLE_RUNS,
-    over,
     trial,
 )
-from trainperf.model import Diagnosis, Outcome, PhaseUse, Training
+from trainperf.model import Diagnosis, Outcome, Training
 from trainperf.report.level import failing
-from trainperf.report.sections.experiment import HEADING
+from trainperf.report.sections.findings import EXPERIMENT as HEADING
 from trainperf.report.sections.training import HEADING as TRAINING
 from trainperf.report.sections.trials import BEATEN, GROUPS
 from trainperf.reporters import html, markdown
@@ -37,7 +36,7 @@ def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:
     assert "3.2× as fast, measured (2.8 to 3.5); predicted at most 4.5×" in told
     unpriced = replace(TRIED, findings=(replace(TRIED.findings[0], bound=None),))
     assert "predicted" not in of(unpriced, FINDINGS)
-    assert "the whole script in 1 run each, measured (1.68 to 1.68)" in of(WHOLE_RUNS, FINDINGS)
+    assert "the whole script in 1 run each, measured" in of(WHOLE_RUNS, FINDINGS)
 
 
 def test_what_was_tried_and_rejected_is_no_advice() -> None:
@@ -45,9 +44,8 @@ def test_what_was_tried_and_rejected_is_no_advice() -> None:
     (finding,) = [one for one in NOTHING_KEPT.findings if one.id == "tf_generator"]
     assert f"\n{FINDINGS}\n" not in report
     assert finding.advice not in report
-    rejected = part(report, "Tried, and not worth changing")
-    assert f"- {finding.title} · generator.py:57" in rejected
-    assert "Slower: 0.83× (0.77 to 0.89), predicted at most 23×" in rejected
+    rejected = part(report, TRIALS)
+    assert "tried, slower tf_generator 23× 0.83× (0.77 to 0.89)" in rejected
 
 
 def test_a_finding_that_was_not_tried_keeps_its_advice_its_bound_and_the_reason() -> None:
@@ -64,9 +62,10 @@ def test_a_finding_that_was_not_tried_keeps_its_advice_its_bound_and_the_reason(
 
 
 def test_every_outcome_has_its_group_in_order() -> None:
-    assert set(GROUPS) == set(Outcome)
+    assert set(GROUPS) >= set(Outcome)
     report = text(ALL_OUTCOMES)
-    places = [report.index(f"\n  {heading}\n") for heading, _ in GROUPS.values()]
+    headings = [heading for came, (heading, _) in GROUPS.items() if isinstance(came, Outcome)]
+    places = [report.index(f"\n  {heading}\n") for heading in headings]
     assert places == sorted(places)
 
 
@@ -96,12 +95,10 @@ def test_who_ran_out_of_memory_beside_others_has_it_said(failed: bool) -> None:
     assert SHORT in markdown.render(diagnosis)
 
 
-def busy(others: float, began: float) -> Diagnosis:
+def busy(began: float) -> Diagnosis:
     """All outcomes on a machine of which others took so many cores."""
-    use = (PhaseUse("real", 30, cpu_cores=1.0, others_cores=others),)
     assert ALL_OUTCOMES.trying is not None
-    trying = replace(ALL_OUTCOMES.trying, neighbours_cores=began)
-    return over(ALL_OUTCOMES, use=use, trying=trying)
+    return replace(ALL_OUTCOMES, trying=replace(ALL_OUTCOMES.trying, neighbours_cores=began))
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -116,11 +113,10 @@ def test_how_far_figures_can_be_trusted_stands_above_them(full: bool) -> None:
     assert "how much could be noise is not known" in told(INTERRUPTED)
     words = "what had no measurable effect may have one"
     kept = tuple(one for one in ALL_OUTCOMES.trials if one.outcome is not Outcome.NO_EFFECT)
-    assert words not in told(busy(0.1, 0.1))
-    assert words not in told(replace(busy(1.0, 0.0), trials=kept))
+    assert words not in told(busy(0.1))
+    assert words not in told(replace(busy(1.0), trials=kept))
     took = "Neighbours took about 1.0 of 2 cores"
-    assert f"{took} while the steps were timed: {words}" in told(busy(1.0, 0.0))
-    assert f"{took} when the trials began: {words}" in told(busy(0.1, 1.0))
+    assert f"{took} when the trials began: {words}" in told(busy(1.0))
 
 
 # -------------------------------------------------------------- together, and of the whole

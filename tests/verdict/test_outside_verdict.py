@@ -103,7 +103,7 @@ def test_a_quota_that_is_used_up_is_the_verdict_where_it_costs_most() -> None:
     assert bottleneck == "environment"
     assert text == (
         "The container's CPU quota of 0.5 cores stops the script: each step takes 121 ms, and "
-        "could run up to 3.5× as fast."
+        "it could run up to 3.5× as fast."
     )
 
 
@@ -147,7 +147,7 @@ def test_a_gpu_that_is_held_back_is_the_verdict_of_a_step_that_waits_for_nothing
     held = Finding("gpu_throttled", "environment", "Held", "", 1.8, "", Equivalence.ENVIRONMENT)
     said = verdict(evidence_of(HEALTHY), (held,))
     assert said.bottleneck == "environment"
-    assert said.text == "Held: each step takes 150 ms, and could run up to 1.80× as fast."
+    assert said.text == "Held: each step takes 150 ms, and it could run up to 1.80× as fast."
     model = replace(held, id="a", category="model", bound=2.0)
     assert verdict(evidence_of(HEALTHY), (model, held)).bottleneck == "model"
 

@@ -80,7 +80,7 @@ _SHARED = {
                          "JSON."),
     "output_format": click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]",
                                   help="Print the report in a format, or write it to a file: "
-                                  "terminal, json, markdown, html, github, sarif, junit; may be "
+                                  "terminal, json, markdown, html, github, sarif; may be "
                                   "repeated."),
     "patch": click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git "
                           "apply`."),

@@ -1,4 +1,4 @@
-"""Shared by the commands: settings, consoles, and printing a report."""
+"""Shared by the commands: settings, consoles, what is told beside a report, and its printing."""
 
 from __future__ import annotations
 
@@ -17,32 +17,23 @@ if TYPE_CHECKING:
     from trainperf.settings import Settings
 
 
-def given(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags that were given, of what click passes."""
-    return {name: value for name, value in flags.items() if value not in (None, ())}
-
-
-def read_settings(flags: dict[str, object]) -> Settings:
-    """The settings for the current folder, with `flags` over them."""
-    from trainperf.settings import load_settings
-
-    settings = load_settings(Path.cwd(), os.environ, flags)
-    if settings.ignore:
-        _name_unknown(settings.ignore, "to ignore")
-    if settings.only:
-        _name_unknown(settings.only, "to try")
-    return settings
-
-
-def _name_unknown(ids: tuple[str, ...], wanted: str) -> None:
+def read_settings(flags: dict[str, Any]) -> Settings:
+    """The settings for the current folder, with the `flags` that were given over them."""
     import difflib
 
-    from trainperf.fixes import by_id
+    from trainperf.settings import load_settings
 
-    for unknown in (one for one in ids if one not in by_id()):
-        near = difflib.get_close_matches(unknown, by_id(), n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        tell(f"trainperf: there is no finding {unknown!r} {wanted}{meant}")
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
+    settings = load_settings(Path.cwd(), os.environ, given)
+    named = [(settings.ignore, "to ignore"), (settings.only, "to try")]
+    for ids, wanted in named if settings.ignore or settings.only else ():
+        from trainperf.fixes import by_id
+
+        for unknown in (id_ for id_ in ids or () if id_ not in by_id()):
+            near = difflib.get_close_matches(unknown, by_id(), n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            tell(f"trainperf: there is no finding {unknown!r} {wanted}{meant}")
+    return settings
 
 
 def console(stderr: bool = False) -> Console:
@@ -89,7 +80,7 @@ def check_whole_job(command: Sequence[str], called: str) -> None:
     ranks.check_alone(command, os.environ)
 
 
-def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
+def exit_status(diagnosis: Diagnosis, fail_on: str | float = "none") -> int:
     """Return what the process exits with.
 
     0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script
@@ -106,7 +97,7 @@ def exit_status(diagnosis: Diagnosis, settings: Settings) -> int:
         return 2
     if diagnosis.trying is not None and diagnosis.trying.interrupted:
         return 130
-    return 1 if failing(diagnosis, settings.fail_on) else 0
+    return 1 if failing(diagnosis, fail_on) else 0
 
 
 def end_with_report(
@@ -119,19 +110,17 @@ def end_with_report(
     from trainperf.commands import run_folders
 
     saved = "" if unsaved else run_folders.saved_name(path)
-    patch = str(settings.patch) if settings.patch is not None else ""
-    print_report(diagnosis, settings, saved=saved, patch_file=patch)
+    print_report(diagnosis, settings, saved, str(settings.patch or ""))
     if unsaved is not None:
         raise unsaved
     run_folders.write_outputs(diagnosis, settings)
-    return exit_status(diagnosis, settings)
+    return exit_status(diagnosis, settings.fail_on)
 
 
 def print_report(
-    diagnosis: Diagnosis, settings: Settings, *, saved: str = "", patch_file: str = ""
+    diagnosis: Diagnosis, settings: Settings, saved: str = "", patch_file: str = ""
 ) -> None:
     """Write the report to stdout, and everywhere else it was asked for."""
     from trainperf.commands.outputs import parse, write
 
-    wanted = parse(settings.output_format)
-    write(diagnosis, wanted, settings, console, saved, patch_file)
+    write(diagnosis, parse(settings.output_format), settings, console, saved, patch_file)

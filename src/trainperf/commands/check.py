@@ -18,7 +18,6 @@ from trainperf.commands._shared import (
     check_whole_job,
     console,
     exit_status,
-    given,
     print_report,
     read_settings,
 )
@@ -96,7 +95,7 @@ def check(
     from trainperf.check import running
     from trainperf.commands import outputs, session
 
-    settings = replace(read_settings(given(flags)), trials=False)
+    settings = replace(read_settings(flags), trials=False)
     asked = outputs.parse(settings.output_format)
     if against is not None and (baseline or save_baseline or least or flags["fail_on"]):
         raise TrainperfError(
@@ -189,7 +188,7 @@ def _against(
     _write(diagnosis, told, settings, asked)
     if told is None:
         click.echo(f"nothing was checked: {_ended(diagnosis)}", err=err)
-        sys.exit(skip or exit_status(diagnosis, replace(settings, fail_on="none")) or NOT_TIMED)
+        sys.exit(skip or exit_status(diagnosis) or NOT_TIMED)
     tell(told.text, err=err)
     if unsaved is not None:
         raise unsaved
@@ -226,7 +225,7 @@ def _runs(
         print_report(runs.ended, settings)
         err = outputs.takes_stdout(outputs.parse(settings.output_format))
         click.echo(f"nothing was checked: {_ended(runs.ended)}", err=err)
-        sys.exit(exit_status(runs.ended, replace(settings, fail_on="none")) or NOT_TIMED)
+        sys.exit(exit_status(runs.ended) or NOT_TIMED)
     return runs
 
 

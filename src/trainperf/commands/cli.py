@@ -17,7 +17,6 @@ from trainperf.commands._shared import (
     check_outputs,
     console,
     end_with_report,
-    given,
     print_report,
     read_settings,
 )
@@ -25,14 +24,15 @@ from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
-from trainperf.commands.streams import close_stdout, hint, silence, tell
+from trainperf.commands.streams import close_stdout, silence, tell
 from trainperf.commands.try_ import try_
 from trainperf.errors import TrainperfError
+from trainperf.report.plain import no_commands, one_line
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a stream that cannot take more gives."""
 
-DONE, FAIL_ON, OUR_ERROR, SCRIPT_FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, OUR_ERROR, INTERRUPTED = 0, 2, 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -102,7 +102,7 @@ def diagnose(
     from trainperf import ranks
     from trainperf.commands import session
 
-    settings = read_settings(given(flags))
+    settings = read_settings(flags)
     check_outputs(settings, command, traces=True)
     if pid is not None and (module is not None or command):
         raise click.UsageError("--pid N says what is run: there is no script beside it")
@@ -136,7 +136,7 @@ def show(run: Path | None, **flags: Any) -> None:
     from trainperf import store
     from trainperf.commands import run_folders
 
-    settings = read_settings(given(flags))
+    settings = read_settings(flags)
     check_outputs(settings)
     path = run_folders.find(run, settings)
     diagnosis = store.load(path)
@@ -161,7 +161,7 @@ def merge(folder: Path, output: str | None, **flags: Any) -> None:
     """
     from trainperf.commands import session
 
-    settings = read_settings(given(flags))
+    settings = read_settings(flags)
     check_outputs(settings)
     diagnosis, path, unsaved = session.merge(
         folder, Path(output) if output else None, settings, console(stderr=True)
@@ -225,7 +225,7 @@ def doctor(self_test: bool, json: Path | None, quiet: bool, python: str | None) 
     """
     from trainperf.commands import doctor
 
-    given_python = read_settings(given({"python": python})).python
+    given_python = read_settings({"python": python}).python
     if self_test:
         sys.exit(doctor.self_test(json, quiet, console, given_python))
     if json is not None:
@@ -249,7 +249,7 @@ def main() -> None:
     except TrainperfError as error:
         tell(f"trainperf: {error}")
         if error.hint:
-            hint(error.hint)
+            _hint(error.hint)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         _usage(error)
@@ -278,6 +278,11 @@ def _stdout_failed(error: OSError) -> NoReturn:
     sys.exit(OUR_ERROR)
 
 
+def _hint(text: str) -> None:
+    """Print the next step below what was told."""
+    click.echo(f"  {no_commands(one_line(text))}", err=True)
+
+
 def _usage(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     message = error.format_message()
@@ -286,4 +291,4 @@ def _usage(error: click.ClickException) -> None:
         return
     command = context.command_path if context is not None else "trainperf"
     tell(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}")
-    hint(f"see {command} --help")
+    _hint(f"see {command} --help")

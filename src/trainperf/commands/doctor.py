@@ -9,10 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trainperf.errors import TrainperfError
 from trainperf.machine.doctor.checks import Check, Checkup, Status
 
-HOLDS, DOES_NOT, UNKNOWN = 0, 1, 2
+_STYLES: dict[Status, str] = {
+    "ok": "green",
+    "warning": "yellow",
+    "problem": "bold red",
+    "unknown": "dim",
+}
+"""How a check is shown; its word stands for itself where there is no colour."""
 
 
 def examine(console: Console, python: Path | None) -> None:
@@ -27,60 +32,40 @@ def self_test(
 ) -> int:
     """Run the self-test with progress, print its lines; return the exit status.
 
-    Raises `TrainperfError` where there is nothing to test with, or `json` cannot be written.
+    0 the measuring holds, 1 it does not, 2 it could not be told. Raises `TrainperfError` where
+    there is nothing to test with, or `json` cannot be written.
     """
+    from trainperf.commands.outputs import check, save_text
     from trainperf.commands.progress import Progress
     from trainperf.self_test import self_test as run
     from trainperf.self_test.judging import as_json
 
-    if json is not None and not json.absolute().parent.is_dir():
-        raise TrainperfError(f"there is no folder {json.absolute().parent}", "check the path")
+    check([("--json", json)])
     with Progress(console(stderr=True), quiet) as progress:
         progress.phase("self-test", expected_s=100.0)
         test = run(lambda text: progress.say(f"self-test: {text}"), given=python)
     out = console()
     render_lines(test.lines, out)
-    style = {True: "green", False: "bold red", None: "yellow"}[test.holds]
+    status, style = {True: (0, "green"), False: (1, "bold red"), None: (2, "yellow")}[test.holds]
     out.print(f"{test.conclusion} ({test.seconds:.0f} s)", style=style)
     if json is not None:
-        try:
-            json.write_text(as_json(test), encoding="utf-8")
-        except OSError as error:
-            raise TrainperfError(
-                f"cannot write {json}: {error.strerror}", "check the path"
-            ) from error
-    if test.holds is None:
-        return UNKNOWN
-    return HOLDS if test.holds else DOES_NOT
-
-
-# The word stands for itself where there is no colour.
-_STYLES: dict[Status, str] = {
-    "ok": "green",
-    "warning": "yellow",
-    "problem": "bold red",
-    "unknown": "dim",
-}
-
-
-def _answer(checkup: Checkup) -> str:
-    """Whether a training can be diagnosed here, and what stands against it."""
-    lacking = [check for check in checkup.checks if check.name == "Frameworks"]
-    if lacking and lacking[0].status != "ok":
-        return "Not yet: the Python that would run the script has no framework to train with."
-    if checkup.worst == "problem":
-        names = (check.name for check in checkup.checks if check.status == "problem")
-        return f"This machine can be diagnosed, but not as it should run: {', '.join(names)}."
-    return "This machine can be diagnosed: trainperf diagnose train.py"
+        save_text(json, as_json(test))
+    return status
 
 
 def render(checkup: Checkup, console: Console) -> None:
-    """Print the checks as a table, each with its advice, and a closing sentence."""
-    machine = checkup.machine
-    console.print(Text(_answer(checkup), style="bold"))
+    """Print whether it can be diagnosed, the checks with their advice, and a closing sentence."""
+    machine, checks = checkup.machine, checkup.checks
+    answer = "This machine can be diagnosed: trainperf diagnose train.py"
+    problems = [check.name for check in checks if check.status == "problem"]
+    if any(check.name == "Frameworks" and check.status != "ok" for check in checks):
+        answer = "Not yet: the Python that would run the script has no framework to train with."
+    elif problems:
+        answer = f"This machine can be diagnosed, but not as it should run: {', '.join(problems)}."
+    console.print(Text(answer, style="bold"))
     console.print(Text(f"{machine.hostname}: {machine.os}, Python {machine.python}"))
     console.print()
-    render_lines(checkup.checks, console)
+    render_lines(checks, console)
     console.print(Text(conclusion(checkup), style=_STYLES[checkup.worst]))
 
 
@@ -91,28 +76,22 @@ def render_lines(checks: Iterable[Check], console: Console) -> None:
     table.add_column(no_wrap=False, min_width=12, max_width=22)
     table.add_column(ratio=1)
     for check in checks:
-        table.add_row(
-            Text(check.status, style=_STYLES[check.status]), Text(check.name), _finding(check)
-        )
+        found = Text(check.text)
+        if check.advice:
+            found.append(f"\n→ {check.advice}", style="bold" if check.status == "problem" else "")
+        table.add_row(Text(check.status, style=_STYLES[check.status]), Text(check.name), found)
     console.print(table)
     console.print()
 
 
 def conclusion(checkup: Checkup) -> str:
     """Return the examination in one sentence."""
-    counts = {status: sum(check.status == status for check in checkup.checks) for status in _STYLES}
+    statuses = [check.status for check in checkup.checks]
     found = [
-        f"{counts[status]} {status}{'s' if counts[status] > 1 else ''}"
+        f"{many} {status}{'s' if many > 1 else ''}"
         for status in ("problem", "warning")
-        if counts[status]
+        if (many := sum(one == status for one in statuses))
     ]
     sentence = f"Found {' and '.join(found)}" if found else "Nothing wrong found"
-    unknown = counts["unknown"]
+    unknown = statuses.count("unknown")
     return f"{sentence}{f'; {unknown} could not be checked' if unknown else ''}."
-
-
-def _finding(check: Check) -> Text:
-    text = Text(check.text)
-    if check.advice:
-        text.append(f"\n→ {check.advice}", style="bold" if check.status == "problem" else "")
-    return text

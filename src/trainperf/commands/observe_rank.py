@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from trainperf import store
 from trainperf.commands import redaction
-from trainperf.commands.outputs import write_trace
 from trainperf.commands.progress import Progress
-from trainperf.commands.session import run_of
+from trainperf.commands.session import run_of, write_trace
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.machine.after_run import probe_storage

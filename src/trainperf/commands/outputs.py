@@ -15,29 +15,23 @@ import click
 from trainperf import store
 from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
-from trainperf.recording.run import Recording
 from trainperf.report.plain import no_commands
 from trainperf.reporters import reporter
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainperf.model import Diagnosis, TraceFile
+    from trainperf.model import Diagnosis
     from trainperf.report.level import Judgement
     from trainperf.settings import Settings
 
-DOCUMENTS = ("json", "markdown", "html", "sarif", "junit")
+DOCUMENTS = ("json", "markdown", "html", "sarif")
 """Formats of which each is a whole: two of them on one stream are neither."""
 
 FORMATS = ("terminal", *DOCUMENTS, "github")
 
-_JUDGED = ("markdown", "github", "sarif", "junit")
-"""Formats that tell what makes a check fail from what is only told."""
-
 SOURCES = (".py", ".ipynb")
 """No report is written over a file of such a name."""
-
-NO_LOOP = "no training loop was seen"
 
 _COLUMNS = 100
 """Width of a terminal report in a file."""
@@ -106,60 +100,26 @@ def check(named: Iterable[tuple[str, Path | None]], inputs: Iterable[str] = ()) 
     for what, file in named:
         if file is None:
             continue
-        path = os.path.realpath(file)
+        path, wrong = os.path.realpath(file), ""
+        target = file if file.exists() and not file.is_file() else Path(path).parent
         if path in kept or (file.is_file() and file.suffix in SOURCES):
-            hint = "name another file for the report"
-            raise TrainperfError(f"{what} would overwrite {file}", hint)
-        if path in taken and not path.startswith("/dev/"):
-            hint = "name a file for each"
-            raise TrainperfError(f"{taken[path]} and {what} would both go to {file}", hint)
+            wrong = f"{what} would overwrite {file}"
+        elif path in taken and not path.startswith("/dev/"):
+            wrong = f"{taken[path]} and {what} would both go to {file}"
+        elif file.is_dir():
+            wrong = f"{file} is a folder"
+        elif not file.parent.is_dir():
+            wrong = f"there is no folder {file.parent} to write {file.name} to"
+        elif not os.access(target, os.W_OK):
+            wrong = f"{target} cannot be written to"
+        if wrong:
+            raise TrainperfError(wrong, hint="name another file for it")
         taken[path] = what
-        folder = file.parent
-        if file.is_dir():
-            raise TrainperfError(f"{file} is a folder", hint=f"name a file in it: {file}/…")
-        if not folder.is_dir():
-            raise TrainperfError(
-                f"there is no folder {folder} to write {file.name} to",
-                hint="name another file, or make the folder",
-            )
-        special = file.exists() and not file.is_file()
-        target = file if special else Path(path).parent
-        if not os.access(target, os.W_OK):
-            raise TrainperfError(f"{target} cannot be written to", hint="name another place")
 
 
 def takes_stdout(outputs: Iterable[Output]) -> bool:
     """Whether a document goes to stdout, so that nothing else may."""
     return any(one.file is None and one.format in DOCUMENTS for one in outputs)
-
-
-def write_trace(recording: Recording, file: Path) -> TraceFile:
-    """Move the trace that the framework's tracer left to `file`, compressed for a name in `.gz`.
-
-    Where there is none, or it cannot be written, the value says why.
-    """
-    import gzip  # these take a hundredth of a second, of which nothing is wanted at the start
-
-    from trainperf.child.timing.tracing import WHAT
-    from trainperf.model import TraceFile
-
-    events = [event for of_process in recording.events.values() for event in of_process]
-    traced = next((event for event in events if event["e"] == "traced_steps"), None)
-    if traced is None:
-        said = (event for event in events if event["e"] == "missing" and event["what"] == WHAT)
-        reason = next((str(event["reason"]) for event in said), "")
-        looped = any(event["e"] == "loop" for event in events)
-        over = "the run was over before its steps were traced"
-        return TraceFile(str(file), reason=reason or (over if looped else NO_LOOP))
-    left = Path(traced["file"])
-    try:
-        data = left.read_bytes()
-        store.write_whole(file, gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
-    except OSError as error:
-        return TraceFile(str(file), reason=f"{file} cannot be written: {error.strerror}")
-    finally:
-        left.unlink(missing_ok=True)
-    return TraceFile(str(file), steps=traced["steps"], note=traced["note"])
 
 
 def write(
@@ -218,29 +178,30 @@ class _Report:
         if name == "terminal":
             from rich.console import Console
 
-            page = Console(file=io.StringIO(), width=_COLUMNS, color_system=None)
-            self.terminal(page)
-            return str(page.file.getvalue())  # type: ignore[attr-defined]
-        if name in _JUDGED:
+            page = io.StringIO()
+            self.terminal(Console(file=page, width=_COLUMNS, color_system=None))
+            return page.getvalue()
+        if name != "json":
             options |= {"judgement": self.judgement}
+        if name == "html":
+            options |= self.links
+        elif name != "json":
             options |= {"root": repository(self.diagnosis.cwd, self.env)}
         if name == "sarif":
             options["suppressed"] = "GITHUB_ACTIONS" not in self.env
-        if name == "html":
-            options |= {"judgement": self.judgement, **self.links}
         return reporter(name)(self.diagnosis, **options) or ""
 
     def print(self, output: Output) -> None:
         """Print it as far as it is read; raises `TrainperfError` for a disk that is full."""
         try:
-            if output.format == "terminal" and os.environ.get("GITHUB_ACTIONS"):
-                # Whatever the report quotes stands in a log in which lines may be commands.
+            if output.format == "terminal":
                 shown = self.console()
-                with shown.capture() as captured:
+                if not os.environ.get("GITHUB_ACTIONS"):
                     self.terminal(shown)
-                click.echo(no_commands(captured.get()), nl=False)
-            elif output.format == "terminal":
-                self.terminal(self.console())
+                else:  # whatever the report quotes stands in a log in which lines may be commands
+                    with shown.capture() as captured:
+                        self.terminal(shown)
+                    click.echo(no_commands(captured.get()), nl=False)
             else:
                 click.echo(_bytes(self.text(output.format)), nl=False)
             close_stdout()

@@ -39,14 +39,15 @@ class Progress:
         self._noted: set[str] = set()
         self._live: Live | None = None
         self._text = ""
-        self._started = 0.0
+        self._began = self._started = clock()
         self._expected_s: float | None = None
         self._fraction: float | None = None
         self._over = threading.Event()
-        self._began = clock()
 
     def __enter__(self) -> Progress:
-        if self._console.is_terminal and not self._console.is_dumb_terminal and not self._quiet:
+        if self._quiet:
+            return self
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
             from rich.live import Live
 
             self._live = Live(
@@ -58,16 +59,16 @@ class Progress:
                 redirect_stderr=False,
             )
             self._safely(self._live.start)
-        elif not self._quiet:
+        else:
             threading.Thread(target=self._log, name="trainperf-progress", daemon=True).start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._over.set()
-        live, self._text = self._live, ""
-        if live is not None:
-            self._safely(live.stop)
-        self._live = None
+        self._text = ""
+        if self._live is not None:
+            self._safely(self._live.stop)
+            self._live = None
 
     def phase(self, text: str, expected_s: float | None = None) -> None:
         """Begin a phase, named in a few words, that takes `expected_s` seconds or so."""
@@ -82,6 +83,12 @@ class Progress:
         """Say how much of the phase is done, 0 to 1; without it, time tells."""
         self._fraction = min(1.0, max(0.0, fraction))
 
+    def note(self, text: str) -> None:
+        """Write a line that stays; the same one is written once only."""
+        if not self._quiet and text not in self._noted:
+            self._noted.add(text)
+            self._print(f"trainperf: {one_line(text)}")
+
     def _log(self) -> None:
         """Write what it is at every ten seconds, until it is over: for logs of CI."""
         while not self._over.wait(LOG_S):
@@ -89,16 +96,14 @@ class Progress:
                 after = self._clock() - self._began
                 self._print(f"trainperf: {after:.0f} s: {self._text}")
 
-    def note(self, text: str) -> None:
-        """Write a line that stays; the same one is written once only."""
-        if self._quiet or text in self._noted:
-            return
-        self._noted.add(text)
-        self._print(f"trainperf: {one_line(text)}")
-
     def _print(self, text: str) -> None:
-        line = Text(text)
-        self._safely(lambda: self._console.print(line, soft_wrap=True, highlight=False))
+        self._safely(lambda: self._console.print(Text(text), soft_wrap=True, highlight=False))
+
+    def _safely(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (OSError, ValueError):  # stderr was closed, or its terminal is gone
+            self._quiet = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the line as it is now; it never takes more than one."""
@@ -107,16 +112,16 @@ class Progress:
         line = Text(no_wrap=True, overflow="crop", end="")
         elapsed = self._clock() - self._started
         line.append(f"{_WHEEL[int(elapsed * 8) % len(_WHEEL)]} {self._text}  ")
-        done = self._fraction
-        if done is None and self._expected_s:
-            done = min(1.0, elapsed / self._expected_s)
+        done, left = self._fraction, None
+        if self._expected_s:
+            done = min(1.0, elapsed / self._expected_s) if done is None else done
+            left = self._expected_s - elapsed
+        if self._fraction is not None and self._fraction >= _ENOUGH:
+            left = elapsed / self._fraction * (1 - self._fraction)
         if done is not None and options.max_width >= 60:
             full, empty = "━─" if options.encoding.startswith("utf") else "=-"
             columns = round(done * _BAR)
             line.append(full * columns, "cyan").append(empty * (_BAR - columns), "dim")
-        left = None if self._expected_s is None else self._expected_s - elapsed
-        if self._fraction is not None and self._fraction >= _ENOUGH:
-            left = elapsed / self._fraction * (1 - self._fraction)
         times = f"  {elapsed:.0f} s"
         if left is not None:
             known = f"about {max(1, round(left))} s left"
@@ -126,9 +131,3 @@ class Progress:
             line.append("  (Ctrl-C: report what is known)", "dim")
         line.truncate(options.max_width, overflow="crop")
         yield line
-
-    def _safely(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except (OSError, ValueError):  # stderr was closed, or its terminal is gone
-            self._quiet = True

@@ -27,8 +27,7 @@ from trainperf.run.sweeping import sweep
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainperf.commands.beside import Beside
-    from trainperf.model import Diagnosis
+    from trainperf.model import Diagnosis, TraceFile
     from trainperf.run.running import Job
     from trainperf.settings import Settings
 
@@ -190,7 +189,15 @@ def run(
     guarded = guarding.probe(covered, folder, [folder])
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(console, settings.quiet))
-        beside = None if target.job is None else _beside(target.job, progress, stack)
+        beside = None
+        if target.job is not None:
+            from trainperf.commands.beside import Beside, environment_of, said
+
+            for sentence in said(target.job):
+                progress.note(sentence)
+            progress.phase("looking at the running job from outside")
+            beside = Beside(target.job)
+            stack.enter_context(environment_of(target.job))
         request = Request(
             replace(run_of(target, settings), guarded=guarded.folders),
             folder,
@@ -217,29 +224,29 @@ def run(
         if beside is not None:
             diagnosis = replace(diagnosis, running=beside.seen())
         if settings.trace is not None:
-            from trainperf.commands.outputs import write_trace
-
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
-    return _saved(target, settings, folder, diagnosis, recording)
-
-
-def _saved(
-    target: Target, settings: Settings, folder: Path, diagnosis: Diagnosis, recording: Recording
-) -> tuple[Diagnosis, Path, TrainperfError | None]:
-    """Save a run in its folder, without secrets; what is returned is as of `run`."""
     from trainperf.commands import redaction
     from trainperf.ranks import records
 
     diagnosis = redaction.of_diagnosis(diagnosis)
-    recording = redaction.of_recording(recording)
     diagnosis = replace(diagnosis, notes=(*target.notes, *diagnosis.notes))
+    unsaved = _unsaved(diagnosis, folder / store.DIAGNOSIS_FILE)
+    if unsaved is None:
+        try:
+            store.save_recording(redaction.of_recording(recording), folder / store.RECORDING_FILE)
+            records.clean(folder)
+        except TrainperfError as error:
+            unsaved = error
+    return diagnosis, folder, unsaved
+
+
+def _unsaved(diagnosis: Diagnosis, path: Path) -> TrainperfError | None:
+    """Save a diagnosis; the error where that cannot be done."""
     try:
-        store.save(diagnosis, folder / store.DIAGNOSIS_FILE)
-        store.save_recording(recording, folder / store.RECORDING_FILE)
+        store.save(diagnosis, path)
     except TrainperfError as error:
-        return diagnosis, folder, error
-    records.clean(folder)
-    return diagnosis, folder, None
+        return error
+    return None
 
 
 def from_trace(file: Path, settings: Settings) -> tuple[Diagnosis, Path, TrainperfError | None]:
@@ -252,11 +259,38 @@ def from_trace(file: Path, settings: Settings) -> tuple[Diagnosis, Path, Trainpe
 
     diagnosis = redaction.of_diagnosis(diagnose_trace(file, settings.ignore))
     folder = new_folder(settings, file.name)
+    return diagnosis, folder, _unsaved(diagnosis, folder / store.DIAGNOSIS_FILE)
+
+
+def write_trace(recording: Recording, file: Path) -> TraceFile:
+    """Move the trace that the framework's tracer left to `file`, compressed for a name in `.gz`.
+
+    Where there is none, or it cannot be written, the value says why.
+    """
+    import gzip
+
+    from trainperf.child.timing.tracing import WHAT
+    from trainperf.model import TraceFile
+
+    events = [event for of_process in recording.events.values() for event in of_process]
+    traced = next((event for event in events if event["e"] == "traced_steps"), None)
+    if traced is None:
+        said = (event for event in events if event["e"] == "missing" and event["what"] == WHAT)
+        reason = next((str(event["reason"]) for event in said), "")
+        looped = any(event["e"] == "loop" for event in events)
+        over = "the run was over before its steps were traced"
+        return TraceFile(
+            str(file), reason=reason or (over if looped else "no training loop was seen")
+        )
+    left = Path(traced["file"])
     try:
-        store.save(diagnosis, folder / store.DIAGNOSIS_FILE)
-    except TrainperfError as error:
-        return diagnosis, folder, error
-    return diagnosis, folder, None
+        data = left.read_bytes()
+        store.write_whole(file, gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
+    except OSError as error:
+        return TraceFile(str(file), reason=f"{file} cannot be written: {error.strerror}")
+    finally:
+        left.unlink(missing_ok=True)
+    return TraceFile(str(file), steps=traced["steps"], note=traced["note"])
 
 
 def run_of(target: Target, settings: Settings) -> Run:
@@ -274,18 +308,6 @@ def run_of(target: Target, settings: Settings) -> Run:
     )
 
 
-def _beside(job: Job, progress: Progress, stack: ExitStack) -> Beside:
-    """Look at the running job that the target is taken from, and take its environment over."""
-    from trainperf.commands.beside import Beside, environment_of, said
-
-    for sentence in said(job):
-        progress.note(sentence)
-    progress.phase("looking at the running job from outside")
-    beside = Beside(job)
-    stack.enter_context(environment_of(job))
-    return beside
-
-
 def merge(
     folder: Path, output: Path | None, settings: Settings, console: Console
 ) -> tuple[Diagnosis, Path, TrainperfError | None]:
@@ -299,12 +321,10 @@ def merge(
     with Progress(console, settings.quiet) as progress:
         progress.phase("reading the records")
         diagnosis = join(folder, settings.ignore, progress.advance)
-    try:
-        store.save(diagnosis, output or folder / store.DIAGNOSIS_FILE)
-    except TrainperfError as error:
-        error.hint = "free some space, or choose another place with --output"
-        return diagnosis, output or folder, error
-    return diagnosis, output or folder, None
+    unsaved = _unsaved(diagnosis, output or folder / store.DIAGNOSIS_FILE)
+    if unsaved is not None:
+        unsaved.hint = "free some space, or choose another place with --output"
+    return diagnosis, output or folder, unsaved
 
 
 class _Shown:

@@ -1,4 +1,4 @@
-"""Standard output that takes no more: nobody reads on, or the disk is full."""
+"""Lines beside a report, and a standard output that takes no more: closed, or the disk full."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from contextlib import suppress
 import click
 
 from trainperf.report.plain import no_commands, one_line
+
+
+def tell(text: str, err: bool = True) -> None:
+    """Print a line: whatever is quoted in it stays within it, and does nothing there."""
+    click.echo(no_commands(one_line(text)), err=err)
 
 
 def close_stdout() -> None:
@@ -22,16 +27,6 @@ def close_stdout() -> None:
         silence()
         if not isinstance(error, BrokenPipeError):
             raise
-
-
-def tell(text: str, err: bool = True) -> None:
-    """Print a line: whatever is quoted in it stays within it, and does nothing there."""
-    click.echo(no_commands(one_line(text)), err=err)
-
-
-def hint(text: str) -> None:
-    """Print the next step below what was told."""
-    click.echo(f"  {no_commands(one_line(text))}", err=True)
 
 
 def silence() -> None:

@@ -19,7 +19,6 @@ from trainperf.commands._shared import (
     check_whole_job,
     console,
     end_with_report,
-    given,
     read_settings,
 )
 from trainperf.errors import TrainperfError
@@ -105,7 +104,7 @@ def try_(
         )
     if len({change.title for change in changes}) < len(changes):
         raise TrainperfError("two changes have one name", "name each: --change NAME='…'")
-    settings = read_settings(given(flags))
+    settings = read_settings(flags)
     inputs = [*command, *(path for one in changes for path in (*one.diffs, one.file or ""))]
     check_outputs(settings, inputs=inputs)
     target = session.target(module, command, Path.cwd(), "try --diff FILE", settings.python)

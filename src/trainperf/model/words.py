@@ -59,7 +59,7 @@ def measured(speedup: float, low: float | None, high: float | None, words: str =
     `words` stand behind the speed-up. No digit is written that the interval does not
     bear: two decimals, one from a half width of 0.1, none from one of 1.
     """
-    if low is None or high is None:
+    if low is None or high is None or low == high:
         return f"{ratio(speedup)}{words}"
     half, decimals = (high - low) / 2, 2
     if speedup >= 10 or (speedup >= 2 and half >= 0.1):

@@ -1,1 +1,1 @@
-"""A `Diagnosis` becomes a `Document`: sections, facts, tables and bars, said once."""
+"""A `Diagnosis` becomes the sections of a report: facts, tables and bars, said once."""

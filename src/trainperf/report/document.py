@@ -204,22 +204,6 @@ class Written:
     name: str
     blocks: tuple[Block, ...]
 
-    @property
-    def heading(self) -> str:
-        """The first heading, "" for none."""
-        return next((one.text for one in self.blocks if isinstance(one, Heading)), "")
-
-
-@dataclass(frozen=True)
-class Document:
-    """A whole report: its sections in their order."""
-
-    sections: tuple[Written, ...]
-
-    def section(self, name: str) -> Written | None:
-        """The section of that name, None where the report has none."""
-        return next((one for one in self.sections if one.name == name), None)
-
 
 @dataclass
 class Page:
@@ -314,12 +298,6 @@ class Section:
     short: Writer | None = None
     when: Callable[[Diagnosis], bool] = lambda diagnosis: True
     side: str = "costs"
-
-    def written(self, diagnosis: Diagnosis, page: Page, *, short: bool = False) -> Written:
-        """What it says of a diagnosis, on that page."""
-        write = self.short if short and self.short is not None else self.write
-        write(diagnosis, page)
-        return Written(self.name, tuple(page.blocks))
 
 
 STEP, CHANGES, END = 100, 300, 400

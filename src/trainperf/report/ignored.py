@@ -35,12 +35,11 @@ class Suppressed:
 
 @dataclass(frozen=True)
 class Comment:
-    """One such comment. `ids` is None for all findings; `alone`: no code on its line."""
+    """One such comment. `ids` is None for all findings; `wrong` says why it ignores nothing."""
 
     line: int
     ids: frozenset[str] | None
-    alone: bool
-    wrong: str = ""  # what is wrong with it
+    wrong: str = ""
 
 
 def suppressed(
@@ -54,80 +53,59 @@ def suppressed(
     old one. Notes name files relative to `cwd`.
     """
     findings = tuple(findings)
-    paths = dict.fromkeys(site.file for one in findings for site in one.where)
+    paths = dict.fromkeys(site.file for finding in findings for site in finding.where)
     files = {path: Lines(path, _source(path, read_source)) for path in paths}
     kept, ignored, notes = [], [], []
     for finding in findings:
         found = [files[site.file].comment(finding.id, site) for site in finding.where]
-        covering = [one for one in found if one is not None]
+        covering = [comment for comment in found if comment is not None]
         if covering and len(covering) == len(found):
             ignored.append(Ignored(finding, covering[0]))
             continue
         kept.append(finding)
         if covering:
-            bare = [site for site, one in zip(finding.where, found, strict=True) if one is None]
+            bare = next(site for site, by in zip(finding.where, found, strict=True) if by is None)
             notes.append(
-                f"{finding.id} is ignored at {_at(covering, cwd)}, but not at {_at(bare, cwd)}: "
-                "it is reported"
+                f"{finding.id} is ignored at {place(covering[0], cwd)}, but not at "
+                f"{place(bare, cwd)}: it is reported"
             )
-    for path, lines in files.items():
-        for comment in lines.comments:
-            if comment.wrong:
-                notes.append(f"{_at([Site(path, comment.line)], cwd)}: {comment.wrong}")
+    notes += [
+        f"{place(Site(path, comment.line), cwd)}: {comment.wrong}"
+        for path, lines in files.items()
+        for comment in lines.comments
+        if comment.wrong
+    ]
     return Suppressed(tuple(kept), tuple(ignored), tuple(dict.fromkeys(notes)))
 
 
 def said(ignored: Iterable[Ignored], cwd: str = "") -> str:
     """Return what to say of what is ignored, in a sentence; nothing for nothing."""
-    told = [f"{one.finding.id} ({_at([one.comment], cwd)})" for one in ignored]
+    told = [f"{one.finding.id} ({place(one.comment, cwd)})" for one in ignored]
     if not told:
         return ""
     are = "1 finding is" if len(told) == 1 else f"{len(told)} findings are"
     return f"{are} ignored in the source: {', '.join(told)}."
 
 
-def comments(source: bytes) -> tuple[Comment, ...]:
-    """Return the comments to ignore findings in Python source, as far as it is Python."""
-    found: list[tuple[int, re.Match[str]]] = []
-    code: set[int] = set()
-    for token in _tokens(source):
-        if token.type == tokenize.COMMENT:
-            found.extend((token.start[0], match) for match in _COMMENT.finditer(token.string))
-        elif token.type not in _BLANK and token.string.strip():
-            code.update(range(token.start[0], token.end[0] + 1))
-    return tuple(_comment(line, match[1], line not in code) for line, match in found)
+class Lines:
+    """The comments of one file's Python source, by where they apply."""
 
+    def __init__(self, path: str, source: bytes) -> None:
+        self._path = path
+        self.comments = tuple(_comments(source)) if b"trainperf:" in source else ()
+        lines = source.split(b"\n") if self.comments else []
+        self._bare = {n for n, line in enumerate(lines, 1) if line.lstrip().startswith(b"#")}
 
-_BLANK = (
-    *(tokenize.ENCODING, tokenize.NL, tokenize.NEWLINE),
-    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
-)
-
-
-def _tokens(source: bytes) -> Iterator[tokenize.TokenInfo]:
-    try:
-        yield from tokenize.tokenize(io.BytesIO(source).readline)
-    except (tokenize.TokenError, SyntaxError, ValueError):
-        return  # what came until then holds
-
-
-def _comment(line: int, listed: str | None, alone: bool) -> Comment:
-    if listed is None:
-        return Comment(line, None, alone)
-    shown = f"`# trainperf: ignore{listed}`"
-    if not listed.endswith("]"):
-        return Comment(line, frozenset(), alone, f"{shown} ignores nothing: `]` is missing")
-    ids = [one.strip().replace("-", "_") for one in listed.strip("[]").split(",") if one.strip()]
-    if not ids:
-        return Comment(line, frozenset(), alone, f"{shown} ignores nothing: it names no finding")
-    unknown = [one for one in ids if one not in by_id()]
-    wrong = ""
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], by_id(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ", which `trainperf explain` lists"
-        what = "is no id of a finding" if len(unknown) == 1 else "are no ids of findings"
-        wrong = f"{', '.join(unknown)} {what}{hint}"
-    return Comment(line, frozenset(ids), alone, wrong)
+    def comment(self, id_: str, site: Site) -> Site | None:
+        """Where the comment stands that says to ignore `id_` at `site`, if there is one."""
+        first = site.line
+        while first - 1 in self._bare:
+            first -= 1
+        for comment in self.comments:
+            here = first <= comment.line <= max(site.end_line, site.line)
+            if here and (comment.ids is None or id_ in comment.ids):
+                return Site(self._path, comment.line)
+        return None
 
 
 def _source(path: str, read_source: Callable[[str], bytes]) -> bytes:
@@ -137,32 +115,28 @@ def _source(path: str, read_source: Callable[[str], bytes]) -> bytes:
         return b""
 
 
-class Lines:
-    """The comments of one file's Python source, by where they apply."""
-
-    def __init__(self, path: str, source: bytes) -> None:
-        self._path = path
-        self.comments = comments(source) if b"trainperf:" in source else ()
-        self._bare = _comment_lines(source) if self.comments else frozenset()
-
-    def comment(self, id_: str, site: Site) -> Site | None:
-        """Where the comment stands that says to ignore `id_` at `site`, if there is one."""
-        above = site.line - 1
-        while above in self._bare:
-            above -= 1
-        lines = range(site.line, max(site.end_line, site.line) + 1)
-        for one in self.comments:
-            here = one.line in lines or (one.alone and above < one.line < site.line)
-            if here and (one.ids is None or id_ in one.ids):
-                return Site(self._path, one.line)
-        return None
+def _comments(source: bytes) -> Iterator[Comment]:
+    """The comments to ignore findings in Python source, as far as it is Python."""
+    try:
+        for token in tokenize.tokenize(io.BytesIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                for match in _COMMENT.finditer(token.string):
+                    yield _comment(token.start[0], match[1])
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return  # what came until then holds
 
 
-def _comment_lines(source: bytes) -> frozenset[int]:
-    """The lines that hold a comment and nothing else, so that reasons may stand there too."""
-    lines = source.split(b"\n")
-    return frozenset(n for n, line in enumerate(lines, start=1) if line.lstrip().startswith(b"#"))
-
-
-def _at(sites: Iterable[Site], cwd: str) -> str:
-    return ", ".join(dict.fromkeys(place(site, cwd) for site in sites))
+def _comment(line: int, listed: str | None) -> Comment:
+    if listed is None:
+        return Comment(line, None)
+    ids = {id_.strip().replace("-", "_") for id_ in listed.strip("[]").split(",")} - {""}
+    if not listed.endswith("]") or not ids:
+        why = "it names no finding" if listed.endswith("]") else "`]` is missing"
+        text = f"`# trainperf: ignore{listed}` ignores nothing: {why}"
+        return Comment(line, frozenset(), text)
+    wrong = ""
+    for unknown in sorted(ids - by_id().keys())[:1]:
+        near = difflib.get_close_matches(unknown, by_id(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ", which `trainperf explain` lists"
+        wrong = f"{unknown} is no id of a finding{hint}"
+    return Comment(line, frozenset(ids), wrong)

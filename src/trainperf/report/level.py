@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,31 +53,32 @@ def failing(diagnosis: Diagnosis, fail_on: str | float) -> frozenset[str]:
     may be worth anything. Fixes that are worth it together only all meet it. One that was
     measured to change the experiment is no speed-up of this one.
     """
-    return frozenset() if fail_on == "none" else frozenset(_failing(diagnosis, fail_on))
+    if fail_on == "none":
+        return frozenset()
+    trials, found = by_fix(diagnosis.trials), set()
+    for finding in diagnosis.findings:
+        trial, worth = trials.get(finding.id), finding.bound
+        if trial is not None and trial.outcome in NO_GAIN:
+            continue
+        if isinstance(fail_on, str):
+            found.add(finding.id)
+            continue
+        if trial is not None and trial.outcome is Outcome.CHANGES:
+            continue
+        if trial is not None and trial.speedup is not None:
+            worth = trial.speedup
+        if worth is None or worth >= fail_on:
+            found.add(finding.id)
+    stack = diagnosis.stack
+    if not isinstance(fail_on, str) and stack is not None and stack.speedup >= fail_on:
+        found.update(stack.fixes)
+    return frozenset(found)
 
 
 def rejected(trial: Trial | None) -> bool:
     """Whether a fix was tried and is not worth its edit."""
     worth = (Outcome.KEPT, Outcome.CHANGES, Outcome.NOT_TRIED)
     return trial is not None and trial.outcome not in worth
-
-
-def _failing(diagnosis: Diagnosis, fail_on: str | float) -> Iterator[str]:
-    tried = by_fix(diagnosis.trials)
-    for finding in diagnosis.findings:
-        trial = tried.get(finding.id)
-        if trial is not None and trial.outcome in NO_GAIN:
-            continue
-        measured = None if trial is None else trial.speedup
-        worth = finding.bound if measured is None else measured
-        changes = trial is not None and trial.outcome is Outcome.CHANGES
-        if changes and not isinstance(fail_on, str):
-            continue
-        if isinstance(fail_on, str) or worth is None or worth >= fail_on:
-            yield finding.id
-    stack = diagnosis.stack
-    if not isinstance(fail_on, str) and stack is not None and stack.speedup >= fail_on:
-        yield from stack.fixes
 
 
 NO_GAIN = (Outcome.NO_EFFECT, Outcome.SLOWER, Outcome.LOSES)
@@ -94,18 +94,13 @@ def took(others: float | None, cores: float) -> str:
 
 def beside_trials(diagnosis: Diagnosis) -> str:
     """Say what a busy machine makes of changes that came out without an effect; "" if nothing."""
-    if all(one.outcome is not Outcome.NO_EFFECT for one in diagnosis.trials):
+    trying, evidence = diagnosis.trying, diagnosis.evidence
+    if all(trial.outcome is not Outcome.NO_EFFECT for trial in diagnosis.trials):
         return ""
-    seen: list[tuple[float | None, str]] = []
-    if diagnosis.trying is not None:
-        seen.append((diagnosis.trying.neighbours_cores, "when the trials began"))
-    if diagnosis.evidence.parallel_ is None:  # else its other ranks may have taken them
-        timed = (use for use in diagnosis.evidence.use if use.phase == "real")
-        seen += [(use.others_cores, "while the steps were timed") for use in timed]
-    for others, when in seen:
-        if told := took(others, diagnosis.evidence.machine.cores):
-            return f"{told.capitalize()} {when}: what had no measurable effect may have one."
-    return ""
+    told = "" if trying is None else took(trying.neighbours_cores, evidence.machine.cores)
+    if not told:
+        return ""
+    return f"{told.capitalize()} when the trials began: what had no measurable effect may have one."
 
 
 def of_what(trial: Trial, diagnosis: Diagnosis) -> str:

@@ -28,33 +28,8 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 _COMMANDS = re.compile(r"(^\s*:(?=:)|#(?=#\[))", re.MULTILINE)
 
-_ASCII = str.maketrans(
-    {
-        "±": "+/-",
-        "×": "x",
-        "µ": "u",
-        "μ": "u",
-        "·": "-",
-        "–": "-",
-        "—": "-",
-        "…": "...",
-        "≥": ">=",
-        "≤": "<=",
-        "≈": "~",
-        "→": "->",
-        "‘": "'",
-        "’": "'",
-        "“": '"',
-        "”": '"',
-        "°": " deg ",
-        "█": "#",
-        "▒": "=",
-        "░": ".",
-        "▓": "%",
-        "▞": "/",
-        "•": "-",
-        "\u00a0": " ",
-    }
+_ASCII = str.maketrans("×µμ·–—≈‘’“”█▒░▓▞▚•\u00a0", "xuu---~''\"\"#=.%/?- ") | str.maketrans(
+    {"±": "+/-", "…": "...", "≥": ">=", "≤": "<=", "→": "->", "°": " deg "}
 )
 
 
@@ -100,24 +75,17 @@ def _last_shown(line: str) -> str:
 
 def place(site: Site, cwd: str) -> str:
     """Return "file:line", the file relative to `cwd` where it stands beneath it."""
-    return spot(_file(site.file, cwd), site.line)
+    return spot(inside(site.file, cwd) or site.file, site.line)
 
 
 def places(sites: Sequence[Site], cwd: str, most: int = 3) -> str:
     """Return the first places, each once, and how many more there are."""
-    told = []
-    for site in sites:
-        inside = f" in {site.function}" if site.function and site.function != "<module>" else ""
-        told.append(place(site, cwd) + inside)
-    told = list(dict.fromkeys(told))
+    told = dict.fromkeys(
+        place(site, cwd) + (f" in {site.function}" if site.function not in ("", "<module>") else "")
+        for site in sites
+    )
     more = f" and {len(told) - most} more" if len(told) > most else ""
-    return ", ".join(told[:most]) + more
-
-
-def _file(file: str, cwd: str) -> str:
-    if os.path.isabs(file) and cwd and file.startswith(cwd.rstrip("/") + "/"):
-        return file[len(cwd.rstrip("/")) + 1 :]
-    return file
+    return ", ".join([*told][:most]) + more
 
 
 def inside(path: str, root: str) -> str | None:

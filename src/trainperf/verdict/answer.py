@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from trainperf.fixes import concern
+from trainperf.fixes.common.words import times
 from trainperf.model import Bottleneck, Category, Evidence, Finding, Grade, Verdict
 
 SIDES: dict[Category, str] = {
@@ -29,6 +31,14 @@ class Case(NamedTuple):
     def first(self) -> Finding | None:
         """The finding that is worth most; None without any."""
         return self.findings[0] if self.findings else None
+
+    @property
+    def gain(self) -> str:
+        """What the first finding could make of a step; "" where it is of something else."""
+        first = self.first
+        if first is None or first.bound is None or concern(first) in ("outside", "epoch end"):
+            return ""
+        return f", and it could run up to {times(first.bound)} as fast"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from trainperf.fixes.common.words import at
-from trainperf.model import Evidence, Function, FunctionCost, Loader, Missing, Site, Stage
+from trainperf.model import Evidence, Function, FunctionCost, Loader, Site, Stage, known
 
 PYTHON_SOURCES = ("from_generator", "generator", "PyDataset")
 KERAS_BATCHING = ("NumPy arrays", "tensors")
@@ -19,15 +19,18 @@ LOADER_STAGES = {
 
 def input_culprit(evidence: Evidence) -> str:
     """The work that the input pipeline spends its time on, with its place."""
-    stages = () if isinstance(evidence.stages_, Missing) else evidence.stages_
-    timed = (stage for stage in stages if not isinstance(stage.seconds_per_step_, Missing))
-    stage = max(timed, key=lambda stage: stage.seconds_per_step, default=None)
+    timed = [
+        (seconds, stage)
+        for stage in known(evidence.stages_) or ()
+        if (seconds := known(stage.seconds_per_step_)) is not None
+    ]
+    stage = max(timed, key=lambda pair: pair[0])[1] if timed else None
     loop = evidence.loop
     if loop.opened_each is not None:
         return f"its input to be opened anew for each batch, {at(loop.opened_each)}"
     if evidence.torch_ is not None and (loop.kind != "fit" or loop.input_kind == "DataLoader"):
         loaders = (loader for loader in evidence.torch_.loaders if loader.role == "training")
-        return _loader_culprit(next(loaders, None), stage)
+        return _of_loader(next(loaders, None), stage)
     if stage is None and loop.pydataset_item is not None:
         return f"`__getitem__` of the `PyDataset`, {at(loop.pydataset_item)}"
     if (named := _function(stage)) is not None:
@@ -43,29 +46,25 @@ def input_culprit(evidence: Evidence) -> str:
     return f"the `{stage.op}` at {at(stage.where)}" if stage.where else f"`{stage.op}`"
 
 
-def _loader_culprit(loader: Loader | None, stage: Stage | None) -> str:
+def _of_loader(loader: Loader | None, stage: Stage | None) -> str:
     """The cause of a `DataLoader`'s late batches: the user's own code where it is."""
-    making = where = dataset = ""
+    making, dataset, site = "", "", None if stage is None else stage.where
     if loader is not None:
-        dataset = loader.dataset
-        making = ", with `num_workers=0`"
-        if loader.workers:
-            processes = f"process{'es' if loader.workers > 1 else ''}"
-            making = f", in {loader.workers} worker {processes}"
-    site = (stage and stage.where) or (loader and loader.where)
-    if site:
-        where = f" (the `DataLoader` at {at(site)})"
+        dataset, site = loader.dataset, site or loader.where
+        processes = f"process{'es' if loader.workers > 1 else ''}"
+        making = f", in {loader.workers} worker {processes}"
+        if not loader.workers:
+            making = ", with `num_workers=0`"
+    where = f" (the `DataLoader` at {at(site)})" if site else ""
     if (named := _function(stage)) is not None:
-        name = _of(dataset, named.name) if stage and stage.op == "dataset item" else named.name
-        return f"`{name}`, {_head(named)}{making}"
+        item = stage is not None and stage.op == "dataset item"
+        return f"`{_of(dataset if item else '', named.name)}`, {_head(named)}{making}"
     if stage is not None and stage.op in LOADER_STAGES:
         return LOADER_STAGES[stage.op] + where
     if loader is not None and loader.item is not None:
         name = _of(dataset, loader.item.function or "__getitem__")
         return f"`{name}`, {at(loader.item)}{making}"
-    if dataset:
-        return f"the items of `{dataset}`{where}{making}"
-    return f"its data{where}{making}"
+    return f"{f'the items of `{dataset}`' if dataset else 'its data'}{where}{making}"
 
 
 def _function(stage: Stage | None) -> Function | None:

@@ -18,7 +18,7 @@ from trainperf.model import (
 from trainperf.verdict import torch
 from trainperf.verdict.answer import Answer, Case
 from trainperf.verdict.culprit import input_culprit
-from trainperf.verdict.sync import hidden_share
+from trainperf.verdict.steps import hidden_share
 
 QUIET = 0.10
 """Noise of a step up to which it may be called healthy: larger gains than that would show."""
@@ -56,17 +56,20 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
 
     `trials` are those that were made on the script.
     """
+    if evidence.around is not None and isinstance(evidence.outside_, Missing):
+        text = (
+            "Nothing to repair was found in the steps of `fit`; what stands between its calls, in "
+            f"the loop at {at(evidence.around)}, was not examined: {evidence.outside_.reason}"
+        )
+        return Answer("none", text, grade="not examined")
     share = own_share(evidence)
     if share is None:
         return not_examined(evidence)
     if evidence.times.noise > QUIET + 1e-9:
         return probably(Case(evidence))
-    hidden = hidden_share(evidence)
-    if hidden > HIDDEN:
-        text = (
-            "Held up by the exchange of gradients: it may take anything up to "
-            f"{percent(hidden)} of a step"
-        )
+    if (hidden := hidden_share(evidence)) > HIDDEN:
+        most = f"it may take anything up to {percent(hidden)} of a step"
+        text = f"Held up by the exchange of gradients: {most}"
         return probable(Answer("none", text), evidence)
     came = tried(trials)
     if left := tuple(_left_out(evidence, trials)):
@@ -97,7 +100,9 @@ def own_share(evidence: Evidence) -> str | None:
 def tried(trials: Sequence[Trial]) -> str:
     """The outcome of trials where nothing was kept: "; 2 changes were tried …"; "" without any."""
     apart = {trial.fix for trial in trials if trial.outcome is Outcome.CHANGES}
-    names = [name for name in dict.fromkeys(_made(trials)) if name not in apart]
+    untold = (Outcome.NOT_TRIED, Outcome.FAILED)
+    made = (trial.fix for trial in trials if trial.outcome not in untold)
+    names = [name for name in dict.fromkeys(made) if name not in apart]
     if not names:
         return ""
     open_ = {trial.fix for trial in trials if trial.undecided}.intersection(names)
@@ -109,14 +114,8 @@ def tried(trials: Sequence[Trial]) -> str:
     return f"; {len(names)} changes were tried on the script ({_named(names)}), {became}{noise}"
 
 
-def _made(trials: Sequence[Trial]) -> Iterator[str]:
-    """The fixes that were tried, and whose script trained."""
-    without = (Outcome.NOT_TRIED, Outcome.FAILED)
-    return (trial.fix for trial in trials if trial.outcome not in without)
-
-
 def _left_out(evidence: Evidence, trials: Sequence[Trial]) -> Iterator[tuple[str, str]]:
-    """Probes that apply and were not made, and trials for which time was short, with the reason."""
+    """What applies and was not measured, and trials for which time was short, with the reason."""
     made = tuple(trial.fix for trial in trials if trial.outcome is not Outcome.NOT_TRIED)
     for name, probe in evidence.probes.items():
         by_trial = any(fix.endswith(TRIES.get(name, name)) for fix in made)
@@ -170,9 +169,8 @@ def not_examined(evidence: Evidence) -> Answer:
 def probably(case: Case) -> Answer:
     """The answer where times do not settle: a suspect by what no clock disturbs, or none."""
     evidence, first = case.evidence, case.first
-    for judge in (_getting_batches, torch.outside):
-        if (found := judge(case)) is not None:
-            return probable(found, evidence)
+    if (found := _getting_batches(case) or torch.outside(case)) is not None:
+        return probable(found, evidence)
     if first is not None and first.category in ("input", "storage"):
         most = "" if first.bound is None else f", at most {times(first.bound)}"
         text = f"Input-bound{most}: {first.title}"
@@ -180,9 +178,7 @@ def probably(case: Case) -> Answer:
     shown = _model(evidence)
     if shown is None:
         return not_examined(evidence)
-    bound = None if first is None else first.bound
-    gain = "" if bound is None else f", and it could run up to {times(bound)} as fast"
-    return probable(Answer("model", f"Model-bound: {shown}", gain), evidence)
+    return probable(Answer("model", f"Model-bound: {shown}", case.gain), evidence)
 
 
 def _varying(evidence: Evidence) -> str:
@@ -212,10 +208,10 @@ def _getting_batches(case: Case) -> Answer | None:
         return None
     if seen.input_low < SEEN:
         return None
-    most = 1 / max(0.05, 1 - seen.input_high)
+    most = times(1 / max(0.05, 1 - seen.input_high))
     text = (
-        f"Input-bound, at most {times(most)}: the loop's thread was getting its next "
-        f"batch in {percent(seen.input)} of {seen.samples} samples, waiting for "
+        f"Input-bound, at most {most}: the loop's thread was getting its next batch in "
+        f"{percent(seen.input)} of {seen.samples} samples, waiting for "
         f"{input_culprit(case.evidence)}"
     )
     return Answer("input", text)

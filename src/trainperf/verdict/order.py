@@ -39,20 +39,15 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     storage that takes most of it. What only tells what some lines take is left out where others
     tell of the same lines what they take it for.
     """
-    worth = [
-        finding
-        for finding in findings
-        if finding.bound is None or finding.bound > 1 + _least(finding, evidence)
-    ]
+    noise = max(SMALLEST_GAIN, NOISES * evidence.times.noise)
+    worth = []
+    for finding in findings:
+        fix = by_id().get(finding.id)
+        least = SMALLEST_GAIN if undisturbed(fix, finding.category, evidence) else noise
+        if finding.bound is None or finding.bound > 1 + least:
+            worth.append(finding)
     kept = [finding for finding in worth if not _told_by_others(finding, worth, evidence)]
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
-
-
-def _least(finding: Finding, evidence: Evidence) -> float:
-    """The smallest gain worth a word: beyond the noise of what the cause concerns."""
-    if undisturbed(by_id().get(finding.id), finding.category, evidence):
-        return SMALLEST_GAIN
-    return max(SMALLEST_GAIN, NOISES * evidence.times.noise)
 
 
 def _told_by_others(finding: Finding, others: list[Finding], evidence: Evidence) -> bool:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
-from trainperf.model import INPUT_BOUND_BELOW, Evidence, Measure, Probe
+from trainperf.model import (
+    INPUT_BOUND_BELOW,
+    AllReduce,
+    Evidence,
+    Exchange,
+    Measure,
+    Parallel,
+    Probe,
+    Straggler,
+    known,
+)
+from trainperf.model.words import ranks, size
 from trainperf.verdict import torch
 from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.culprit import input_culprit
-from trainperf.verdict.sync import hidden_share, sync_bound
 
 NOISY = 0.25
 """Noise of a step beyond which what its times say is probable: gains of half as much again hide."""
@@ -22,8 +33,16 @@ MOSTLY_LOST = 0.5
 HOST_SHARE = 0.10
 """Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
 
+EXPOSED = 0.10
+"""An exchange beyond this share of a step is what it is bound by (tb_plugin: 10 %)."""
+
+VARYING = 8.0
+"""An exchange that takes so many times its all-reduces alone, which are short against a
+step, is mostly waiting for whichever rank is late (sharing cores with training, all-reduces
+took two to three times what they take alone)."""
+
 _MOST = 0.5
-"""The share of the waiting that storage must take to be called its cause."""
+"""The share of the waiting that storage, or a straggler's input, must take to be its cause."""
 
 _ALIKE = 0.9
 """Bounds that differ by less than the noise of a step are as good as equal."""
@@ -31,24 +50,25 @@ _ALIKE = 0.9
 
 def by_times(case: Case) -> Answer | None:
     """What the step is bound by; None where its times do not tell."""
-    known = case.evidence.known_utilization
-    used = 1.0 if known is None else known
-    bound = known is not None and case.evidence.input_bound
-    mostly_used = known is not None and used >= MOSTLY_LOST
+    utilization = case.evidence.known_utilization
+    resident, used = utilization is not None, 1.0 if utilization is None else utilization
+    bound = resident and case.evidence.input_bound
+    mostly_used = resident and used >= MOSTLY_LOST
+    filled = resident and used >= INPUT_BOUND_BELOW
     rows: tuple[tuple[bool, Callable[[Case], Answer | None]], ...] = (
         (True, sync_bound),
-        (known is None, _without_resident),
+        (not resident, _without_resident),
         (bound, _storage_bound),
         (bound, _input),
-        (known is not None, torch.compiling),
+        (resident, torch.compiling),
         (1 - used > HOST_SHARE, _tracing),  # resident batches trace nothing anew
         (mostly_used, _eager),
         (mostly_used, _host),
         (mostly_used, _tracing),
         (mostly_used, torch.outside),
         (used < INPUT_BOUND_BELOW, _counted_limit),
-        (known is not None and used >= INPUT_BOUND_BELOW, _held_back),
-        (known is not None and used >= INPUT_BOUND_BELOW, _model),
+        (filled, _held_back),
+        (filled, _model),
     )
     answers = (judge(case) for holds, judge in rows if holds)
     return next((answer for answer in answers if answer is not None), None)
@@ -72,6 +92,92 @@ def _without_resident(case: Case) -> Answer | None:
         return None
     text = f"{first.title}. Each step takes {ms(evidence.times.real)}"
     return Answer(first.category, text, names=first.id)
+
+
+# ------------------------------------------------------------------ exchange and stragglers
+
+
+def sync_bound(case: Case) -> Answer | None:
+    """The step is bound by exchanging gradients, or by waiting for a rank that is late.
+
+    None where neither takes more than a tenth of it, beyond the noise, or where more of
+    it is lost to the input of all ranks.
+    """
+    evidence = case.evidence
+    job, step = evidence.parallel_, evidence.times.real
+    if job is None:
+        return None
+    resident = evidence.times.resident_
+    lost = 0.0
+    if isinstance(resident, Measure) and evidence.input_bound:
+        lost = step - resident.seconds
+    cost = None if job.exchange is None else known(job.exchange.seconds_)
+    sure = cost is not None and cost.low and cost.seconds > EXPOSED * step
+    exchange_s = cost.seconds if cost is not None and sure else 0.0
+    stragglers = (straggler for straggler in job.stragglers if straggler.share > EXPOSED)
+    late = max(stragglers, key=lambda straggler: straggler.behind_s, default=None)
+    if late is not None:
+        own = _MOST * lost if late.phase == "input" else lost
+        if late.behind_s >= max(exchange_s, own):
+            return Answer("sync", _waiting(job, late))
+    if job.exchange is not None and exchange_s and exchange_s >= lost:
+        return Answer("sync", _exchanging(job, job.exchange, exchange_s, step))
+    return None
+
+
+def hidden_share(evidence: Evidence) -> float:
+    """The share of a step that the exchange takes at most, where the noise hides how much.
+
+    0 where it was told apart, or where it is no more than a tenth.
+    """
+    job, real = evidence.parallel_, known(evidence.times.real_)
+    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    if cost is None or real is None or cost.low is None or cost.low > 0 or cost.high is None:
+        return 0.0
+    share = min(1.0, cost.high / real.seconds) if real.seconds > 0 else 0.0
+    return share if share > EXPOSED else 0.0
+
+
+def _exchanging(job: Parallel, exchange: Exchange, seconds: float, step: float) -> str:
+    many = f"{job.expected} ranks" if job.expected > 1 else f"{exchange.replicas} replicas"
+    if 1 < job.expected < exchange.replicas:
+        many = f"{exchange.replicas} replicas in {many}"
+    how = ", ".join(filter(None, (exchange.method, exchange.backend)))
+    alone, unknown = exchange.all_reduce, job.unmeasured
+    text = f"Sync-bound: {percent(seconds / step)} of each step passes in "
+    if isinstance(alone, AllReduce) and not unknown:
+        short = alone.seconds < EXPOSED / 2 * step
+        if short and exchange.seconds > VARYING * alone.seconds:
+            return (
+                f"{text}waiting of {many} for one another: what each takes varies from step to "
+                f"step, while the exchange itself ({how}) takes {ms(alone.seconds)} alone"
+            )
+    text += f"the exchange of gradients between {many} ({how})"
+    if unknown:
+        text += f", or in waiting for {ranks(unknown)} that left no step"
+    return f"{text}; each sends {size(exchange.bytes)} a step" if exchange.bytes else text
+
+
+def _waiting(job: Parallel, late: Straggler) -> str:
+    text = (
+        f"Sync-bound: {percent(min(1.0, late.share))} of each step passes in waiting for rank "
+        f"{late.rank}"
+    )
+    others = [straggler for straggler in job.stragglers if straggler.rank != late.rank]
+    if more := sum(straggler.share > EXPOSED for straggler in others):
+        text += f" (and {more} more)"
+    own = {
+        rank.rank: rank.local.seconds for rank in job.processes if isinstance(rank.local, Measure)
+    }
+    if late.rank in own:
+        usual = "that of the median rank"
+        if len(job.processes) == 2 and not others:  # the quicker one
+            (quicker,) = {rank.rank for rank in job.processes} - {late.rank}
+            usual = f"that of rank {quicker}"
+        median = ms(statistics.median_low(own.values()))
+        text += f", whose own step takes {ms(own[late.rank])}, {usual} {median}"
+    cause = late.cause or ("its input" if late.phase == "input" else "")
+    return f"{text}: {cause}" if cause else text
 
 
 # ------------------------------------------------------------------------------------ input
@@ -207,7 +313,7 @@ def _held_back(case: Case) -> Answer | None:
     return Answer(
         "environment",
         f"{first.title}: each step takes {ms(case.evidence.times.real)}",
-        gain=f", and could run up to {times(first.bound or 1.0)} as fast",
+        gain=Case(case.evidence, (first,)).gain,
         names=first.id,
     )
 
@@ -222,9 +328,7 @@ def _model(case: Case) -> Answer:
         text += f" ({parts})"
     if hidden := hidden_share(evidence):
         text += f", of which the exchange of gradients may be up to {percent(hidden)}"
-    bound = None if case.first is None else case.first.bound
-    gain = "" if bound is None else f", and could run up to {times(bound)} as fast"
-    return Answer("model", text, gain)
+    return Answer("model", text, case.gain)
 
 
 def own_code(case: Case) -> Answer | None:

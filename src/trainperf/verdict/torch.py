@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.words import at, ms, percent, times
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._step import call
 from trainperf.model import INPUT_BOUND_BELOW, Evidence, FunctionCost, Site
 from trainperf.model.torch.step import HOOK_S
@@ -46,7 +46,7 @@ def outside(case: Case) -> Answer | None:
     if max(own, waiting) < max(OUTSIDE_SHARE, lost if lost > 1 - INPUT_BOUND_BELOW else 0.0):
         return None
     if waiting > own:
-        return Answer("sync", _synchronised(evidence, waiting))
+        return Answer("host", _synchronised(evidence, waiting))
     slowed = max(0.0, 1 - real / sum(_seconds(evidence).values()))
     if own < OUTSIDE_SHARE + SLOWED * slowed:
         return None
@@ -88,9 +88,7 @@ def model_bound(case: Case) -> Answer | None:
         f"Model-bound: each step takes {ms(case.evidence.times.real)}, {much} of it the "
         f"model's own work ({dearest(case.evidence)})"
     )
-    bound = None if case.first is None else case.first.bound
-    gain = "" if bound is None else f"; it could run up to {times(bound)} as fast"
-    return Answer("model", text, gain)
+    return Answer("model", text, case.gain)
 
 
 def own_share(evidence: Evidence) -> float:

@@ -5,29 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainperf.fixes import concern
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Evidence,
     Finding,
-    Measure,
     Missing,
     Outcome,
+    Spent,
     Trial,
     Trials,
     Verdict,
     by_fix,
+    known,
 )
-from trainperf.model.outside import MOST_OF_IT
+from trainperf.model.outside import MOST_OF_IT, SPENT_ON
 from trainperf.model.words import measured
 from trainperf.verdict.answer import SIDES, Answer, Case
-from trainperf.verdict.grades import own_share, probable, probably, sound, tried
+from trainperf.verdict.grades import probable, probably, sound, tried
 from trainperf.verdict.order import share_compared
 from trainperf.verdict.steps import NOISY, by_times, noise_of, own_code
-from trainperf.verdict.turns import PLACES, beside_the_steps, mostly_outside
 
 A_LINE, LONGEST_LINE = 0.2, 60
 """A line is named from this share of a step on, by so many characters of its text at most."""
+
+NOT_HEALTHY = 0.2
+"""Beyond this share nothing that is said of the steps alone makes a training healthy."""
+
+PLACES = {
+    "fit": "each pass of the loop around `fit`",
+    "epoch": "each epoch with what follows it",
+    "evaluation": "what passes from one evaluation to the next",
+    "pause": "what passes from one pause between steps to the next",
+    "step": "each step",
+}
+"""A turn's name in a sentence."""
+
+CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
+"""Methods of a Keras model."""
 
 SPINS = 1.5
 """The unchanged script must have been so much faster for it to be told."""
@@ -66,8 +82,7 @@ def _graded(case: Case, trials: Sequence[Trial]) -> Answer:
     utilization = evidence.known_utilization
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not case.findings and settled and found.side in ("model", "none"):
-        examined = own_share(evidence) is not None
-        return beside_the_steps(evidence, examined) or sound(evidence, trials)
+        return mostly_outside(case, NOT_HEALTHY) or sound(evidence, trials)
     loud = found.side != "environment" and noise_of(evidence, found) > NOISY
     return probable(found, evidence) if loud else found
 
@@ -171,25 +186,52 @@ def _repaired(best: Trial, evidence: Evidence) -> str:
 
 def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterator[str]:
     """A note where the way in which all legs ran made much of the unchanged script."""
-    real = evidence.times.real_
-    if step_s is None or not isinstance(real, Measure) or real.seconds < SPINS * step_s:
+    real = known(evidence.times.real_)
+    if step_s is None or real is None or real.seconds < SPINS * step_s:
         return
-    ways = (
-        (
-            trying.passive,
-            "OMP_WAIT_POLICY=passive",
-            "beside busy neighbours threads that spin keep the cores from those they wait for",
-        ),
-        (
-            trying.huge_pages,
-            "GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
-            "huge pages may be what it lacks",
-        ),
+    variable, why = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1", "huge pages may be what it lacks"
+    if trying.passive:
+        variable = "OMP_WAIT_POLICY=passive"
+        why = "beside busy neighbours threads that spin keep the cores from those they wait for"
+    if trying.passive or trying.huge_pages:
+        yield (
+            f"with {variable} a step of the unchanged script took {ms(step_s)} in the trials, "
+            f"without it {ms(real.seconds)} in the observed run: {why}"
+        )
+
+
+# ----------------------------------------------------------------- beside the training steps
+
+
+def mostly_outside(case: Case, least: float = MOST_OF_IT) -> Answer | None:
+    """The answer where more than `least` is no training step, or the first finding is of that."""
+    turn = known(case.evidence.outside_)
+    first = "step" if case.first is None else concern(case.first)
+    if turn is None or (turn.share <= least and first not in ("outside", "epoch end")):
+        return None
+    at_least = "" if turn.whole else "at least "
+    text = (
+        f"Held up outside the training steps: they take {percent(turn.training_s / turn.seconds)} "
+        f"of {PLACES[turn.turn]} ({at_least}{ms(turn.seconds)})"
     )
-    for set_, variable, why in ways:
-        if set_:
-            yield (
-                f"with {variable} a step of the unchanged script took {ms(step_s)} in the trials, "
-                f"without it {ms(real.seconds)} in the observed run: {why}"
-            )
-            return
+    if turn.spent:
+        # In a pause nothing else stands than what makes it: what is not known comes with what is.
+        longest = named = turn.spent[0]
+        if turn.turn == "pause":
+            told = (spent for spent in turn.spent if spent.what != "other" or spent.name)
+            named = next(told, longest)
+        text += f"; {at_least}{percent(named.share)} goes into {_work(named)}"
+        if named is not longest:
+            text += f", and {percent(longest.share)} into what comes with it"
+    return Answer("host", text)
+
+
+def _work(spent: Spent) -> str:
+    """The work in a sentence: "`model.predict` (200 calls, …)"."""
+    text = SPENT_ON[spent.what]
+    if spent.name:
+        method = spent.name in CALLS and spent.calls is not None
+        text = f"`model.{spent.name}`" if method else f"`{spent.name}`"
+    called = f"{spent.calls:.0f} calls" if spent.calls and spent.calls >= 2 else ""
+    inside = ", ".join(filter(None, (called, at(spent.where))))
+    return f"{text} ({inside})" if inside else text

@@ -28,6 +28,7 @@ from trainperf.fixes.dataloader._loader import (
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import Evidence, Finding, Site, Variant, is_taken
 from trainperf.rewrite import Script
+from trainperf.source.arguments import starred
 from trainperf.source.module import Module, inside
 from trainperf.source.statements import Function, called
 
@@ -130,7 +131,7 @@ class TorchPinMemory(Fix):
             call = script.call(site)
             to_gpu = called(call) in ("to", "cuda") and "cpu" not in ast.unparse(call).lower()
             # To the CPU the copy would be read before it has ended, which no loss need show.
-            if to_gpu and isinstance(call.func, ast.Attribute):
+            if to_gpu and isinstance(call.func, ast.Attribute) and not starred(call):
                 script.set_keyword(site, "non_blocking", "True")
 
 

@@ -258,10 +258,10 @@ def _with_workers_kept(text: str, finding: Finding) -> str:
     alone = Script("/statement", lambda path: f"{text}\n".encode())
     source = alone.source("loader.py")
     calls = (node for node in ast.walk(source.tree) if isinstance(node, ast.Call))
-    call = next(call for call in calls if called(call) == "DataLoader")
-    site = source.site(call, Site("loader.py", 1))
-    if "persistent_workers" not in alone.call_keywords(site):
-        KEEP_WORKERS.set(alone, site, finding)
+    for call in (call for call in calls if called(call) == "DataLoader"):  # None by another name
+        site = source.site(call, Site("loader.py", 1))
+        if "persistent_workers" not in alone.call_keywords(site):
+            KEEP_WORKERS.set(alone, site, finding)
     return next(iter(alone.sources().values()), text).rstrip("\n")
 
 

@@ -329,9 +329,8 @@ class TorchWorkerThreads(Fix):
                 of="input",
             ),
             where=places(loader),
-            advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's and "
-            "PyTorch's by a `worker_init_fn`.",
-            snippet=ONE_THREAD_EACH,
+            advice="Set one thread in each worker: NumPy's by OPENBLAS_NUM_THREADS=1, OpenCV's by "
+            "`cv2.setNumThreads(0)` in a `worker_init_fn`, where it uses that.",
             data={"init": None if loader.init is None else asdict(loader.init)},
         )
 
@@ -350,11 +349,3 @@ class TorchWorkerThreads(Fix):
     def environment(self, finding: Finding) -> dict[str, str]:
         """Set NumPy's own BLAS to one thread; PyTorch's is another."""
         return {"OPENBLAS_NUM_THREADS": "1"}
-
-
-ONE_THREAD_EACH = """\
-def one_thread(worker):
-    cv2.setNumThreads(0)
-
-
-loader = DataLoader(dataset, ..., worker_init_fn=one_thread)"""

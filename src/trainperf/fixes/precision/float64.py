@@ -254,7 +254,8 @@ def _convert(script: Script, loop: Site, call: Site, batch: str) -> None:
         for node in module.nodes:  # an evaluation is given such batches as well
             own = [given for given in inside(node) if given in calls] if _batch(node) else []
             names = [ast.unparse(part) for part in _batch(node)]
-            if node is training or any(root(given.args[0]) in names for given in own):
+            alike = len(names) == len(_batch(training))
+            if node is training or (alike and any(root(given.args[0]) in names for given in own)):
                 _convert_in(script, loop, node)
                 converted.append(node)
     for given in calls:

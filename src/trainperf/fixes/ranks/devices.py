@@ -70,7 +70,8 @@ class OneGpuOfMany(Fix):
         placed = sum(str(name).startswith("cuda") for name in on)
         if placed > 1:
             trace = evidence.torch.trace
-            if trace is None or (trace.together_s or 0.0) > TOGETHER * sum(trace.device_s or ()):
+            busy = trace.device_s if trace is not None else ()
+            if trace is None or len(busy) < 2 or (trace.together_s or 0.0) > TOGETHER * sum(busy):
                 return None
             count = placed
             title = f"{count} GPUs take turns: the model is placed over them"

@@ -257,6 +257,15 @@ def _cut_behind(script: Script, where: Sequence[Site], data: Mapping[str, Any]) 
     if not data.get("alone"):
         raise CannotRewrite("batches hold more than one sequence and its label")
     site = where[0]
+    modules = [script.source(file).module for file in {place.file for place in where}]
+    compiled = [
+        call
+        for module in modules
+        for call in module.methods("compile")
+        if module.name(call.func) != "re.compile"
+    ]
+    if len(compiled) > 1:  # no trial comes to another model, which may read the padding
+        raise CannotRewrite("several models may be given these batches")
     for place in {place.file: place for place in where}.values():
         open_inputs(script, place)
     name = put_in(script, site.file, _cutter(data))

@@ -132,7 +132,7 @@ def _moved(body: list[ast.stmt], module: Module) -> list[ast.stmt]:
         updates = index > tapes[-1] and any(
             isinstance(call.func, ast.Attribute) and call.func.attr in UPDATES for call in calls
         )
-        if updates or (end == index and _is_metric(body[index])):
+        if updates or (end == index and _is_metric(body[index], module)):
             end = index + 1
     if not end:
         raise CannotRewrite(reason or "where the weights are updated is not seen")
@@ -146,10 +146,14 @@ def _is_tape(statement: ast.stmt) -> bool:
     )
 
 
-def _is_metric(statement: ast.stmt) -> bool:
-    """Whether a statement updates a metric."""
+def _is_metric(statement: ast.stmt, module: Module) -> bool:
+    """Whether a statement updates a metric: by its method, or by calling what is one."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Call) and called(call) == "update_state"
+    if not isinstance(call, ast.Call):
+        return False
+    made = module.value(call.func)
+    metric = isinstance(made, ast.Call) and ".metrics." in (module.name(made.func) or "")
+    return metric or called(call) == "update_state"
 
 
 def _refused(body: list[ast.stmt], module: Module) -> str:
@@ -220,12 +224,14 @@ def _results(step: Step) -> list[str]:
 def _read_behind(step: Step, bound: set[str]) -> set[str]:
     """Those of some names that are read elsewhere in the loops, or behind them, not bound again."""
     scope = step.functions[-1] if step.functions else step.module.top.node
-    end = step.outermost.end_lineno or 0
-    behind = [
-        node
-        for node in ast.walk(scope)
-        if isinstance(node, ast.stmt) and node.lineno > end
-        if getattr(step.module.parent(node), "lineno", 0) <= end
-    ]
-    behind.sort(key=lambda node: node.lineno)
-    return read_outside([step.outermost], step.moved) | set(read_first(behind, bound))
+    end, read = step.outermost.end_lineno or 0, read_outside([step.outermost], step.moved)
+    for node in ast.walk(scope):  # each block apart: what leaves one does not leave the others
+        around = step.module.parent(node) if isinstance(node, ast.ExceptHandler) else node
+        if getattr(around, "lineno", 0) <= end:
+            blocks = (block for _, block in ast.iter_fields(node) if isinstance(block, list))
+            for block in blocks:
+                behind = [
+                    part for part in block if isinstance(part, ast.stmt) and part.lineno > end
+                ]
+                read |= set(read_first(behind, bound))
+    return read

@@ -234,8 +234,8 @@ class TfRetracing(Fix):
         for number in numbers:
             reckoned, of_number = _uses(function, number["parameter"])
             site = finding.where[number["site"]]
-            # whole numbers go together with no float, and may outgrow an int32
-            dtype = "float32" if reckoned or of_number else number["dtype"]
+            # whole numbers go together with no float, and products may outgrow an int32
+            dtype = "float32" if reckoned else number["dtype"]
             name = script.module_name(site.file, "tensorflow", site)
             template = f"{name}.constant({{}}, {name}.{dtype})"
             script.wrap_argument(site, number["argument"], template)
@@ -307,16 +307,26 @@ BOUNDS = {"min": "minimum", "max": "maximum"}
 """Built-in functions of two numbers, and TensorFlow's of the same."""
 
 
+WHOLE = ast.Add | ast.Sub | ast.FloorDiv | ast.Mod
+"""What makes of whole numbers others that are as small, such as the end of a slice."""
+
+
 def _uses(function: Function, parameter: str) -> tuple[bool, list[ast.Call]]:
-    """Whether a number, or what is worked out from it, is reckoned with; and what bounds it."""
+    """Whether a number, or what is made of it, is multiplied or meets floats; what bounds it."""
     numbers, nodes = {parameter}, list(walk(function.body))
     for node in nodes:
         if isinstance(node, ast.Assign) and _is_of(node.value, numbers):
             numbers |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    sums = (node for node in nodes if isinstance(node, ast.BinOp))
-    reckoned = any(_is_of(side, numbers) for node in sums for side in (node.left, node.right))
-    calls = (node for node in nodes if isinstance(node, ast.Call) and _bounds(node))
-    return reckoned, [call for call in calls if any(_is_of(given, numbers) for given in call.args)]
+    sums = [node for node in nodes if isinstance(node, ast.BinOp)]
+    sums = [node for node in sums if _is_of(node.left, numbers) or _is_of(node.right, numbers)]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _bounds(node)]
+    calls = [call for call in calls if any(_is_of(given, numbers) for given in call.args)]
+    floats = (
+        isinstance(node, ast.Constant) and isinstance(node.value, float)
+        for made in (*sums, *calls)
+        for node in ast.walk(made)
+    )
+    return any(floats) or not all(isinstance(node.op, WHOLE) for node in sums), calls
 
 
 def _is_of(value: ast.AST, numbers: set[str]) -> bool:

@@ -24,6 +24,7 @@ from trainperf.model import (
     Measure,
     Missing,
     Moment,
+    NotTaken,
     Patch,
     Recording,
     Sample,
@@ -34,9 +35,8 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.model.words import seconds, signal_name
-from trainperf.report.assemble.absent import not_measured, nothing_measured
 from trainperf.report.assemble.no_loop import framework_seen, last_place, way_out
-from trainperf.report.assemble.notes import notes, run_notes
+from trainperf.report.assemble.notes import not_measured, notes, run_notes
 
 _MEANINGS = {
     "SIGABRT": "it gave itself up: a failed assertion, or an exception of C++ that nobody caught",
@@ -49,13 +49,12 @@ _MEANINGS = {
     "SIGXCPU": "its limit of processor time is used up",
 }
 
-_HOUR_S = 3600.0
-_MILLION = 1e6
-
 MOMENTS = 240
 """Moments kept at most: about one for each three pixels of a page."""
 
-START_UP = "start-up"
+FAILED = (Ending.FAILED, Ending.SIGNALLED)
+SHOWN = (*FAILED, Ending.STALLED)
+"""Endings after which the reader wants to see what the script printed last."""
 
 
 def assemble(
@@ -67,55 +66,45 @@ def assemble(
 ) -> Diagnosis:
     """Put what was found into the one value that reporters see."""
     parts = Parts()
-    cores = evidence.machine.cores
+    took_s = recording.ended - recording.started
     diagnosis = replace(
         _head(recording, evidence, verdict, parts),
         cost=parts.read_or(None, "the cost", cost, evidence),
-        timeline=parts.read_or(None, "the timeline", timeline, recording, cores),
+        timeline=parts.read_or(None, "the timeline", timeline, recording, evidence.machine.cores),
         findings=findings,
         patch=patch,
         not_measured=parts.read_or((), "what was not measured", not_measured, recording, evidence),
         notes=parts.read_or((), "the notes", notes, recording, evidence),
-        seconds=recording.ended - recording.started,
+        seconds=took_s,
         output_tail=recording.output_tail if recording.ending in SHOWN else "",
     )
     return replace(diagnosis, notes=(*diagnosis.notes, *evidence.unread, *parts.faults))
 
 
-SHOWN = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
-"""Endings after which the reader wants to see what the script printed last."""
-
-
 def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: float) -> Diagnosis:
     """The diagnosis of a run in which no training loop was seen."""
-    failed = recording.ending in (Ending.FAILED, Ending.SIGNALLED)
-    text, hint = f"{error}.", error.hint
+    parts, failed = Parts(), recording.ending in FAILED
+    text, hint, reason = f"{error}.", error.hint, str(error)
     if failed:
         text, hint = "The script ended before it trained.", ""
+        reason = "the script ended before a training loop began"
     elif recording.ending is Ending.OUT_OF_BUDGET:
         budget_s = recording.run.budget_s
         text = f"The budget of {budget_s:.0f} s was over before the first step of a training."
         hint = "A longer --budget gives it the time, such as --budget 15min."
-    parts = Parts()
     last = parts.read_or("", "where the script was last", last_place, recording)
-    text = " ".join(one for one in (text, last) if one)
-    known = parts.read_or(None, "a way out", way_out, recording)
-    if known is not None:
-        text, hint = f"The script ended before it trained. {known}.", ""
+    way = parts.read_or(None, "a way out", way_out, recording)
+    text = " ".join(filter(None, (text, last, way and f"{way}.")))
     told = parts.read_or((), "the notes of the run", run_notes, recording)
     framework = parts.read_or(Framework("", ""), "the framework", framework_seen, recording)
     untimed = Missing(str(error))
     times = Times(untimed, untimed, untimed, untimed)
     evidence = Evidence(framework, Device("", "", 0), machine, Loop(""), times)
+    told = (*error.seen, *(note for note in told if note != way), *filter(None, [hint]))
     return replace(
         _head(recording, evidence, Verdict("none", text[0].upper() + text[1:]), parts),
-        not_measured=nothing_measured(recording, str(error)),
-        notes=(
-            *error.seen,
-            *(one for one in told if one != known),
-            *((hint,) if hint else ()),
-            *parts.faults,
-        ),
+        not_measured=(NotTaken("the training step", reason),),
+        notes=(*told, *parts.faults),
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,
     )
@@ -143,13 +132,12 @@ def _ended_by(recording: Recording) -> str:
     if recording.ending is not Ending.SIGNALLED or status is None:
         return ""
     name = signal_name(status)
+    meaning = _MEANINGS.get(name, "")
     counted = dict(recording.container.memory_events) if recording.container is not None else {}
     if name == "SIGKILL" and counted.get("oom_kill"):
         meaning = "by the kernel, as the memory of its container ran out"
-    else:
-        meaning = _MEANINGS.get(name, "")
     after = f"{seconds(recording.ended - recording.started)} after its start"
-    return ", ".join(one for one in (name, meaning, after) if one)
+    return ", ".join(filter(None, (name, meaning, after)))
 
 
 def cost(evidence: Evidence) -> Cost | None:
@@ -158,19 +146,20 @@ def cost(evidence: Evidence) -> Cost | None:
     US dollars: the price of an hour for each host, times hosts, times measured time. What
     passes between epochs is in both, where the length of an epoch is known.
     """
-    machine, real = evidence.machine, evidence.times.real_
+    machine, real, loop = evidence.machine, evidence.times.real_, evidence.loop
     if machine.price is None or not isinstance(real, Measure) or real.seconds <= 0:
         return None
-    loop, hosts = evidence.loop, _hosts(evidence)
-    per_s = machine.price.per_hour * hosts / _HOUR_S
-    epoch_s = _epoch_s(evidence, real.seconds)
-    each_s = epoch_s / loop.epoch_steps if epoch_s and loop.epoch_steps else real.seconds
+    instance, job = machine.instance, evidence.parallel_
+    hosts = max(1, instance.hosts if instance else 1, job.hosts if job else 1)
+    per_s, epoch_s, step_s = machine.price.per_hour * hosts / 3600.0, None, real.seconds
+    if loop.epoch_steps:
+        between = evidence.between_epochs
+        epoch_s = loop.epoch_steps * step_s + (between.seconds if between else 0.0)
+        step_s = epoch_s / loop.epoch_steps
     return Cost(
         price=machine.price,
         hosts=hosts,
-        million_samples_before=_MILLION / loop.batch_size * each_s * per_s
-        if loop.batch_size
-        else None,
+        million_samples_before=1e6 / loop.batch_size * step_s * per_s if loop.batch_size else None,
         epoch_before=None if epoch_s is None else epoch_s * per_s,
     )
 
@@ -194,38 +183,23 @@ def cost_after(before: Cost | None, stack: Stack | None) -> Cost | None:
     )
 
 
-def _hosts(evidence: Evidence) -> int:
-    """The hosts that are paid for: those SageMaker started, or those that ranks run on."""
-    instance, job = evidence.machine.instance, evidence.parallel_
-    return max(1, instance.hosts if instance else 1, job.hosts if job else 1)
-
-
-def _epoch_s(evidence: Evidence, step_s: float) -> float | None:
-    """Seconds of an epoch and of what passes until the next; None: its length is not known."""
-    if not evidence.loop.epoch_steps:
-        return None
-    between = evidence.between_epochs
-    return evidence.loop.epoch_steps * step_s + (between.seconds if between else 0.0)
-
-
 def timeline(recording: Recording, cores: float) -> Timeline | None:
     """How busy the machine was over the run; None where nothing was sampled.
 
     `cores` is how many the script may use. Samples are thinned by taking the mean of
     neighbours. The phases are those of the process that went through most of them.
     """
-    samples = [one for one in recording.samples if one.host is not None or one.gpus]
+    samples = [sample for sample in recording.samples if sample.host is not None or sample.gpus]
     if not samples:
         return None
     processes = recording.events.values()
     marked = ([event for event in events if event["e"] == "phase"] for events in processes)
-    marks = max(marked, key=len, default=[])
-    each = -(-len(samples) // MOMENTS)
-    groups = (samples[at : at + each] for at in range(0, len(samples), each))
+    many = -(-len(samples) // MOMENTS)
+    groups = (samples[at : at + many] for at in range(0, len(samples), many))
     return Timeline(
         seconds=recording.ended - recording.started,
         cores=cores,
-        phases=tuple(_spans(marks, recording)),
+        phases=tuple(_spans(max(marked, key=len, default=[]), recording)),
         moments=tuple(_moment(group, recording.started) for group in groups),
     )
 
@@ -233,7 +207,7 @@ def timeline(recording: Recording, cores: float) -> Timeline | None:
 def _spans(marks: list[Event], recording: Recording) -> Iterator[Span]:
     """The phases in a row; neighbours of one name are one."""
     started, ended = recording.started, recording.ended
-    phase, since = START_UP, started
+    phase, since = "start-up", started
     for mark in marks:
         at = min(max(float(mark["t"]), started), ended)
         if mark["p"] == phase:
@@ -246,28 +220,20 @@ def _spans(marks: list[Event], recording: Recording) -> Iterator[Span]:
 
 
 def _moment(group: list[Sample], started: float) -> Moment:
-    hosts = [one.host for one in group if one.host is not None]
-    reads = [one.read_bytes_s for one in hosts if one.read_bytes_s is not None]
-    indices = sorted({gpu.index for one in group for gpu in one.gpus})
+    hosts = [sample.host for sample in group if sample.host is not None]
+    busy: dict[int, list[float | None]] = {}
+    for gpu in (gpu for sample in group for gpu in sample.gpus):
+        busy.setdefault(gpu.index, []).append(gpu.utilization_percent)
     return Moment(
-        t=sum(one.t for one in group) / len(group) - started,
-        cpu_cores=_mean([one.cpu_cores for one in hosts]),
-        machine_cpu_cores=_mean([one.machine_cpu_cores for one in hosts]),
-        rss=max((one.rss for one in hosts), default=None),
-        gpu_percent=tuple(
-            _mean(
-                [
-                    gpu.utilization_percent
-                    for one in group
-                    for gpu in one.gpus
-                    if gpu.index == index and gpu.utilization_percent is not None
-                ]
-            )
-            for index in indices
-        ),
-        read_bytes_s=_mean(reads),
+        t=sum(sample.t for sample in group) / len(group) - started,
+        cpu_cores=_mean([host.cpu_cores for host in hosts]),
+        machine_cpu_cores=_mean([host.machine_cpu_cores for host in hosts]),
+        rss=max((host.rss for host in hosts), default=None),
+        gpu_percent=tuple(_mean(busy[index]) for index in sorted(busy)),
+        read_bytes_s=_mean([host.read_bytes_s for host in hosts]),
     )
 
 
-def _mean(values: list[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _mean(values: list[float | None] | list[float]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

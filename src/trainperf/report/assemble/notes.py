@@ -1,4 +1,4 @@
-"""How far the numbers can be trusted."""
+"""What was not measured, how far the numbers can be trusted, and changes of the experiment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from trainperf.model import (
     Evidence,
     ExperimentChange,
     Finding,
+    LogCall,
     Loop,
     Measure,
+    Missing,
+    NotTaken,
     Outcome,
     Patch,
-    PhaseUse,
     Recording,
     Site,
     Trial,
@@ -26,7 +28,91 @@ from trainperf.report.level import took
 WAITED = 0.02
 """Below this share of their time threads waited no longer than they do on a quiet machine."""
 
-_KEEPS = "It was to keep the numbers, but {}."
+UNKNOWN = "no exchange of gradients that trainperf knows was seen"
+CUT = "a rank ended before the exchange was looked at"
+
+
+def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ...]:
+    """What could have been measured and was not, each with its reason."""
+    taken, torch = evidence.times, evidence.torch_
+    wanted = [
+        ("the step as it is", taken.real_),
+        ("the step with free input", taken.resident_),
+        ("the input alone", taken.input_),
+        ("the stages of the input", evidence.stages_),
+        ("a step by lines", evidence.lines_),
+        ("the parts of a step", None if torch is None else torch.split_),
+        (
+            "what stands between the calls of `fit`",
+            None if evidence.around is None else evidence.outside_,
+        ),
+    ]
+    found = [(what, value.reason) for what, value in wanted if isinstance(value, Missing)]
+    if torch is not None and torch.untraced:
+        found.append(("the operators of a step", torch.untraced))
+    found += [*_sending(evidence), *_probes(evidence)]
+    if not recording.gpus and (why := _no_gpu(recording, evidence)):
+        found.append(("GPU use", why))
+    if evidence.machine.instance is not None and evidence.machine.price is None:
+        why = (evidence.machine.price_reason or "no price is known").rstrip(".")
+        found.append(("cost", f"{why}; --price-per-hour gives it"))
+    between = evidence.between_epochs
+    if between is None or not between.epochs_seen:
+        steps = evidence.loop.epoch_steps
+        length = f"an epoch has {steps:,} steps; " if steps else ""
+        found.append(("the time between epochs", f"{length}none ended while it was observed"))
+    return tuple(NotTaken(what, why) for what, why in [*found, *_exchange(evidence)])
+
+
+def _sending(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The trackers that are called in a step and were kept off the network."""
+    first: dict[str, LogCall] = {}
+    for log in () if evidence.torch_ is None else evidence.torch_.logs:
+        if log.unsent:
+            first.setdefault(log.unsent, log)
+    for tracker, log in first.items():
+        place = "" if log.where is None else f" ({at(log.where)})"
+        why = f"trackers are kept offline: `{log.what}`{place} took what writing to a file takes"
+        yield f"what sending to {tracker} takes", why
+
+
+def _probes(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The probes that were not made; those that lack for the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, probe in evidence.probes.items():
+        if isinstance(probe, Missing):
+            by_reason.setdefault(probe.reason, []).append(name.replace("_", " "))
+    for reason, names in by_reason.items():
+        yield f"{'a probe' if len(names) == 1 else 'probes'} of {', '.join(names)}", reason
+
+
+def _no_gpu(recording: Recording, evidence: Evidence) -> str:
+    """Why no GPU was sampled where CUDA or the instance has one; "" where none has."""
+    reason = recording.gpu_reason or "no GPU was found"
+    if evidence.device.kind == "GPU":
+        return f"{reason}; what the GPU is, CUDA says: {evidence.device.name}"
+    instance = evidence.machine.instance
+    kind = None if instance is None else instance.type
+    if instance is None or kind is None or not kind.gpus:
+        return ""
+    return f"{reason}, though {instance.name} has {kind.gpus} × {kind.gpu or 'GPU'}"
+
+
+def _exchange(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """The figures of the exchange of gradients that are not known, and why."""
+    job = evidence.parallel_
+    if job is None:
+        return
+    if job.exchange is None:
+        cut = any(rank.ending != "measured" for rank in job.processes)
+        yield "gradient exchange", CUT if cut else UNKNOWN
+        return
+    if isinstance(job.exchange.seconds_, Missing):
+        yield "gradient exchange", job.exchange.seconds_.reason
+    if isinstance(job.exchange.all_reduce, Missing):
+        yield "all-reduces by themselves", job.exchange.all_reduce.reason
+    if job.scaling_reason:
+        yield "the step on fewer devices", job.scaling_reason
 
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
@@ -36,31 +122,23 @@ def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
 
 
 def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
-    for use in () if _part_of_the_host(recording, evidence) else evidence.use:
-        if use.phase == "real":
-            yield from _neighbours(use, evidence.machine.cores)
-    real = evidence.times.real_
+    job, real = evidence.parallel_, evidence.times.real_
+    for use in evidence.use if job is None else ():  # else its other ranks may have taken them
+        if use.phase == "real" and (told := took(use.others_cores, evidence.machine.cores)):
+            kept = ""
+            if use.waited is not None and use.waited >= WAITED:
+                kept = f", and kept its threads from them for {percent(use.waited)} of the time"
+            yield f"{told} while the steps were timed{kept}: expect times to vary"
     if isinstance(real, Measure) and not real.blocks:
         yield f"only {real.steps} steps could be timed, so the times are rough"
     if isinstance(real, Measure) and real.disturbed:
         blocks = "1 block of steps was" if real.disturbed == 1 else f"{real.disturbed} blocks were"
         yield f"{blocks} timed beside busy neighbours and left out of the step's time"
     yield from _other_loops(recording, evidence)
-    if evidence.parallel_ is not None:
-        yield from evidence.parallel_.notes
+    if job is not None:
+        yield from job.notes
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
-
-
-def _neighbours(use: PhaseUse, cores: float) -> Iterator[str]:
-    """The cores that other processes took while steps were timed, where they are many."""
-    told = took(use.others_cores, cores)
-    if not told:
-        return
-    kept = ""
-    if use.waited is not None and use.waited >= WAITED:
-        kept = f", and kept its threads from them for {percent(use.waited)} of the time"
-    yield f"{told} while the steps were timed{kept}: expect times to vary"
 
 
 def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
@@ -77,19 +155,6 @@ def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
         told.add(place)
         name = "call of `fit`" if what == "fit" else "loop"
         yield f"another {name} at {at(Site(*place))} was not measured"
-
-
-def _part_of_the_host(recording: Recording, evidence: Evidence) -> bool:
-    """Whether other ranks of the job ran on the host besides those of the recording.
-
-    Where each rank has a trainperf of its own, the others are no strangers.
-    """
-    job = evidence.parallel_
-    if job is None:
-        return False
-    recorded = {rank.host for rank in job.processes if rank.pid in recording.events}
-    ranks = [rank for rank in job.processes if rank.host in recorded]
-    return any(rank.pid not in recording.events for rank in ranks)
 
 
 def run_notes(recording: Recording) -> tuple[str, ...]:
@@ -148,7 +213,7 @@ def experiment_changes(
 def _why(trial: Trial) -> str:
     """The reason why it is another training: its losses differ, or it changes it by design."""
     if trial.outcome is Outcome.LOSSES_DIFFER:
-        return _KEEPS.format((trial.reason or trial.parity).rstrip("."))
+        return f"It was to keep the numbers, but {(trial.reason or trial.parity).rstrip('.')}."
     fix = by_id().get(trial.fix)
     text = fix.documentation if fix is not None else ""
     return " ".join(text.partition(HEADINGS[1])[2].partition(HEADINGS[2])[0].split())

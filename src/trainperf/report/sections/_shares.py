@@ -19,8 +19,11 @@ EXPOSED = 0.10
 NOT_DATA = 0.10
 """Share of a step from which a loss that nothing explains is not called waiting for data."""
 
-BESIDE = ("call", "loop")
-"""Kinds of the user's own work that are no part of the model, nor of its input."""
+OF_THE_DATA = ("input", "storage")
+"""Sides of a verdict that say what a step waits for."""
+
+HOST_WORK = {True: "host work: Python, callbacks", False: "host work: the loop's own Python"}
+"""How it is called, without PyTorch and with it."""
 
 LONGEST_NAME = 40
 """A line that stands for itself has a longer name than the bar has room for."""
@@ -40,43 +43,55 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     real, resident = diagnosis.step_s, diagnosis.resident_s
     if real is None or resident is None or real <= 0:
         return []
-    busy = min(resident, real)
-    host = None if diagnosis.host_s is None else min(diagnosis.host_s, busy)
+    busy, verdict = min(resident, real), diagnosis.verdict
+    name, share = _own(diagnosis)
+    host_s = diagnosis.host_s
+    if verdict.bottleneck == "host" and host_s is None and not share:
+        host_s = _beside_model(diagnosis) * busy
+    host = min(host_s or 0.0, busy)
     compiling = min(real - busy, _compiling(diagnosis))
     gap = real - busy - compiling
     waiting = gap if alone is None else min(gap, alone)
-    verdict = diagnosis.verdict
-    blamed = verdict.bottleneck in ("input", "storage") or verdict.grade == "settled"
+    blamed = verdict.bottleneck in OF_THE_DATA or verdict.grade == "settled"
     open_ = job is None and gap >= NOT_DATA * real and not blamed
     waiting = 0.0 if open_ else waiting
     in_gap, in_step, late = _waits(real, job)
     others = min(gap - waiting, in_gap)
     if gap - waiting - others < WORTH_NAMING * real and not open_:
         waiting = gap - others
-    model = busy - (host or 0.0)
-    beside = others if late == UNMEASURED else 0.0  # counted in the exchange by difference
-    exchange = min(max(0.0, _exchange(job) - beside), model)
+    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    exchange = cost.seconds if cost is not None and cost.low else 0.0
+    if late == UNMEASURED:  # counted in the exchange by difference
+        exchange = max(0.0, exchange - others)
+    model = busy - host
+    exchange = min(exchange, model)
     held_up = min(in_step, model - exchange)
-    name = "model and exchange" if _mixed(job, real) else "model"
-    own, seconds = _own(diagnosis, counted=host is not None)
-    known = real - max(0.0, gap - waiting - others)  # a pause of the machine is nobody's share
-    seconds = min(seconds * known, model - exchange - held_up)
-    parts: list[Part] = [(name, model - exchange - held_up - seconds, MODEL)]
-    if seconds > 0:
-        parts.append((f"your own {own}", seconds, HOST))
-    if host is not None:
-        parts.append(("host work: Python, callbacks", host, HOST))
-    if compiling > 0:
-        parts.append(("tracing and compiling", compiling, HOST))
-    if exchange > 0:
-        parts.append(("exchange of gradients", exchange, EXCHANGE))
-    if others + held_up > 0:
-        parts.append((f"waiting for {late}", others + held_up, RANKS))
-    if not open_:
-        parts.append(("waiting for data", waiting, DATA))
-    if gap - waiting - others > 1e-9:
-        parts.append(("not explained", gap - waiting - others, UNEXPLAINED))
-    return parts
+    # a pause of the machine is nobody's share
+    explained = real - max(0.0, gap - waiting - others)
+    own = min(share * explained, model - exchange - held_up)
+    between = diagnosis.evidence.loop.kind == "call" and verdict.bottleneck not in OF_THE_DATA
+    parts: list[Part] = [
+        (_model_name(job, real), model - exchange - held_up - own, MODEL),
+        (f"your own {name}", own, HOST),
+        (HOST_WORK[diagnosis.evidence.torch_ is None], host, HOST),
+        ("tracing and compiling", compiling, HOST),
+        ("exchange of gradients", exchange, EXCHANGE),
+        (f"waiting for {late}", others + held_up, RANKS),
+        ("the rest of the loop" if between else "waiting for data", waiting, DATA),
+        ("not explained", gap - waiting - others, UNEXPLAINED),
+    ]
+    shown = {MODEL} if open_ else {MODEL, DATA}
+    return [part for part in parts if part[1] > 1e-9 or part[2] in shown]
+
+
+def _beside_model(diagnosis: Diagnosis) -> float:
+    """The share of a resident step of PyTorch that is none of its model's; 0 if not known."""
+    torch = diagnosis.evidence.torch_
+    split = () if torch is None else known(torch.split_) or ()
+    whole = sum(part.seconds for part in split if part.name != "input")
+    of_model = ("forward", "backward", "optimizer", "graph")
+    model = sum(part.seconds for part in split if part.name in of_model)
+    return 1 - model / whole if whole else 0.0
 
 
 def _compiling(diagnosis: Diagnosis) -> float:
@@ -88,33 +103,26 @@ def _compiling(diagnosis: Diagnosis) -> float:
     return share * real if share >= WORTH_NAMING else 0.0
 
 
-def _own(diagnosis: Diagnosis, counted: bool) -> tuple[str, float]:
+def _own(diagnosis: Diagnosis) -> tuple[str, float]:
     """The user's own function that takes most of a step, with its share.
 
-    Not what is `counted` as host work, or as waiting for data.
+    Not what is counted as host work, or as waiting for data.
     """
     first = diagnosis.findings[0] if diagnosis.findings else None
     own = None if first is None or first.category == "input" else first.own
     if own is None or len(own.name) > LONGEST_NAME:
         return "", 0.0
-    beside = own.kind == "small calls" or (own.kind in BESIDE and not counted)
-    return (own.name, own.share) if beside else ("", 0.0)
+    beside = own.kind in ("call", "loop") and diagnosis.host_s is None
+    return (own.name, own.share) if own.kind == "small calls" or beside else ("", 0.0)
 
 
-def _mixed(job: Parallel | None, real: float) -> bool:
-    """Whether an exchange that may matter is in the model's part: it was not told apart."""
+def _model_name(job: Parallel | None, real: float) -> str:
+    """The model; with the exchange that may matter and was not told apart."""
     if job is None or job.exchange is None:
-        return False
+        return "model"
     cost = known(job.exchange.seconds_)
-    if cost is not None and cost.low:
-        return False
-    return cost is None or cost.high is None or cost.high > EXPOSED * real
-
-
-def _exchange(job: Parallel | None) -> float:
-    """Seconds of a step that the exchange takes; 0 where none stands out of the noise."""
-    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
-    return cost.seconds if cost is not None and cost.low else 0.0
+    apart = cost is not None and (cost.low or (cost.high or math.inf) <= EXPOSED * real)
+    return "model" if apart else "model and exchange"
 
 
 def _waits(real: float, job: Parallel | None) -> tuple[float, float, str]:
@@ -126,7 +134,7 @@ def _waits(real: float, job: Parallel | None) -> tuple[float, float, str]:
         some = 0 < timed < job.expected
         return (math.inf, 0.0, UNMEASURED) if some else (0.0, 0.0, "")
     first = job.stragglers[0]
-    same = (one for one in job.processes if (step := known(one.real)) and step.seconds == real)
+    same = (rank for rank in job.processes if (step := known(rank.real)) and step.seconds == real)
     own = next(same, None)
     waits = 0.0 if own is None else waits_s(own, job) or 0.0
     name = f"rank {first.rank}"

@@ -18,10 +18,8 @@ CALLBACK_MATTERS = 0.01
 
 def input_stages(diagnosis: Diagnosis, page: Page) -> None:
     """Print the stages of the input pipeline, where the input takes long enough."""
-    stages = known(diagnosis.evidence.stages_)
-    if not stages or diagnosis.input_s is None or diagnosis.step_s is None:
-        return
-    if diagnosis.input_s < INPUT_MATTERS * diagnosis.step_s:
+    stages, alone = known(diagnosis.evidence.stages_), diagnosis.input_s
+    if not stages or alone is None or alone < INPUT_MATTERS * (diagnosis.step_s or alone + 1):
         return
     timed = [known(stage.seconds_per_step_) for stage in stages]
     total = sum(seconds or 0.0 for seconds in timed)
@@ -29,32 +27,21 @@ def input_stages(diagnosis: Diagnosis, page: Page) -> None:
     rows: list[list[Words | str]] = []
     for stage, seconds in zip(stages, timed, strict=True):
         share = seconds / total if seconds is not None and total > 0 else None
+        function, where = stage.function, stage.where
+        if where is None and function is not None and function.file:
+            where = Site(function.file, function.line)
         rows.append(
             [
                 stage.op,
-                "" if stage.function is None else stage.function.name,
-                _where(stage, diagnosis),
+                "" if function is None else function.name,
+                "" if where is None else place(where, diagnosis.cwd),
                 "not timed" if seconds is None else units.seconds(seconds),
                 "" if share is None else say(units.share(share), SHORT if share >= 0.5 else ""),
                 ", ".join(_details(stage)),
             ]
         )
-    page.table(
-        rows,
-        header=("stage", "function", "where", "per step", "share", ""),
-        right=(3, 4),
-        elastic=(0, 1, 2, 5),
-    )
-
-
-def _where(stage: Stage, diagnosis: Diagnosis) -> str:
-    """Where the call of a stage stands, or its function where that is not known."""
-    if stage.where is not None:
-        return place(stage.where, diagnosis.cwd)
-    function = stage.function
-    if function is None or not function.file:
-        return ""
-    return place(Site(function.file, function.line), diagnosis.cwd)
+    header = ("stage", "function", "where", "per step", "share", "")
+    page.table(rows, header=header, right=(3, 4), elastic=(0, 1, 2, 5))
 
 
 def _details(stage: Stage) -> Iterator[str]:
@@ -71,18 +58,17 @@ def _details(stage: Stage) -> Iterator[str]:
 def callbacks(diagnosis: Diagnosis, page: Page) -> None:
     """Print the callbacks that cost a hundredth of a step or more, or something in an epoch."""
     real = diagnosis.step_s
-    rows: list[list[Words | str]] = []
-    for callback in diagnosis.evidence.callbacks:
-        if real and (callback.batch_s >= CALLBACK_MATTERS * real or callback.epoch_s):
-            rows.append(
-                [
-                    callback.name,
-                    "" if callback.where is None else place(callback.where, diagnosis.cwd),
-                    units.seconds(callback.batch_s),
-                    units.share(callback.batch_s / real),
-                    "" if callback.epoch_s is None else units.seconds(callback.epoch_s),
-                ]
-            )
+    rows = [
+        [
+            callback.name,
+            "" if callback.where is None else place(callback.where, diagnosis.cwd),
+            units.seconds(callback.batch_s),
+            units.share(callback.batch_s / real),
+            "" if callback.epoch_s is None else units.seconds(callback.epoch_s),
+        ]
+        for callback in diagnosis.evidence.callbacks
+        if real and (callback.batch_s >= CALLBACK_MATTERS * real or callback.epoch_s)
+    ]
     if rows:
         page.heading("Callbacks")
         header = ("callback", "where", "per step", "share", "per epoch")
@@ -95,11 +81,10 @@ def over_time(diagnosis: Diagnosis, page: Page) -> None:
     if seen is None:
         return
     page.heading("Over time")
-    taken = (
-        f"late steps take {units.seconds(seen.late_s)}, early ones {units.seconds(seen.early_s)}"
-    )
+    late, early = units.seconds(seen.late_s), units.seconds(seen.early_s)
     ratio = units.measured(seen.ratio, seen.low, seen.high)
-    page.prose(say(f"After {units.clock(seen.seconds)} {taken}: {ratio} as long.", WARN), indent=2)
+    text = f"After {units.clock(seen.seconds)} late steps take {late}, early ones {early}: {ratio}"
+    page.prose(say(f"{text} as long.", WARN), indent=2)
 
 
 def _input(diagnosis: Diagnosis) -> bool:

@@ -1,18 +1,26 @@
-"""The ranked findings, and the outcomes of trying them."""
+"""The ranked findings with what came of trying them, and changes of the experiment."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 
-from trainperf.model import Diagnosis, Equivalence, Finding, Outcome, Trial, by_fix
+from trainperf.model import (
+    Diagnosis,
+    Equivalence,
+    ExperimentChange,
+    Finding,
+    Outcome,
+    Trial,
+    by_fix,
+)
 from trainperf.model import words as units
 from trainperf.report.document import (
     CHANGES,
     GOOD,
     QUIET,
     STRONG,
-    WARN,
     Code,
     Page,
     Section,
@@ -23,7 +31,6 @@ from trainperf.report.document import (
 )
 from trainperf.report.level import of_what, rejected
 from trainperf.report.plain import one_line, places
-from trainperf.report.sections.experiment import apart
 from trainperf.report.sections.trials import came_with
 
 EQUIVALENCE = {
@@ -39,23 +46,17 @@ IN_FULL = 2
 
 NONE = "No repair that trainperf knows stands out of the noise of this run."
 
-Pair = tuple[Finding, Trial | None]
+EXPERIMENT = "These would change the experiment"
+
+IN_NO_PATCH = (
+    "In no patch: `trainperf explain ID` says what one changes, `trainperf fix --only ID` makes "
+    "it, `--allow-semantic` tries them with the rest."
+)
 
 
 def findings(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the findings in their order, or say that there is none.
-
-    Those that were tried and rejected are no advice: they come last, in short.
-    """
+    """Print the findings that are advice in their order, or say that there is none."""
     _advice(diagnosis, page)
-    tried = [pair for pair in of_this_experiment(diagnosis) if rejected(pair[1])]
-    if tried:
-        page.heading("Tried, and not worth changing")
-    for finding, _ in tried:
-        where = places(finding.where, diagnosis.cwd, most=1)
-        title = say(f"{finding.title} · {where}" if where else finding.title, QUIET)
-        page.prose(title, first=exactly("  - ", QUIET))
-        page.prose(say(f"{_upper(gives(finding, diagnosis))}.", WARN), indent=4)
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
@@ -67,10 +68,9 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
     _advice(diagnosis, page, short=True)
 
 
-def of_this_experiment(diagnosis: Diagnosis) -> list[Pair]:
-    """The findings with their trials, without those that have a section of their own."""
-    trials, others = by_fix(diagnosis.trials), apart(diagnosis)
-    return [(one, trials.get(one.id)) for one in diagnosis.findings if one.id not in others]
+def apart(diagnosis: Diagnosis) -> frozenset[str]:
+    """The ids of the changes that have a section of their own, and stand among no other advice."""
+    return frozenset(change.finding.id for change in diagnosis.experiment_changes)
 
 
 def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
@@ -81,10 +81,13 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
     if not diagnosis.findings and asked and open_:
         page.gap()
         page.prose(NONE)
-    advice = [pair for pair in of_this_experiment(diagnosis) if not rejected(pair[1])]
+    trials, others = by_fix(diagnosis.trials), apart(diagnosis)
+    advice = [one for one in diagnosis.findings if one.id not in others]
+    advice = [finding for finding in advice if not rejected(trials.get(finding.id))]
     if advice:
         page.heading("What to change")
-    for rank, (finding, trial) in enumerate(advice, start=1):
+    for rank, finding in enumerate(advice, start=1):
+        trial = trials.get(finding.id)
         if rank > 1 and (not short or rank <= IN_FULL):
             page.gap()
         page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
@@ -107,8 +110,8 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
         way += of_what(trial, diagnosis)
-        alone = trial.outcome is Outcome.NOT_TRIED
         way += f" on top of {', '.join(trial.on_top)}" if trial.on_top else ""
+        alone = trial.outcome is Outcome.NOT_TRIED
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
         beside = f"; predicted {bound}" if bound else ""
@@ -140,20 +143,6 @@ def gives(finding: Finding, diagnosis: Diagnosis) -> str:
     return ": ".join(filter(None, (str(trial.outcome), "; ".join(said))))
 
 
-def alone(finding: Finding, diagnosis: Diagnosis, page: Page) -> None:
-    """Print one finding by itself: what it gives, how its losses compare, why and how."""
-    trial = by_fix(diagnosis.trials).get(finding.id)
-    page.prose(f"{_upper(gives(finding, diagnosis))}.")
-    _place(finding, trial, diagnosis, page)
-    page.paragraphs(f"{finding.text}\n\n{finding.advice}")
-    _code(finding, page)
-    _to_prove(finding, trial, diagnosis, page)
-
-
-def _upper(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
-
-
 def _place(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
     """Write where it is, how far it changes the numbers, and how that came out."""
     where = places(finding.where, diagnosis.cwd)
@@ -180,4 +169,55 @@ def _to_prove(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page:
     )
 
 
-SECTIONS = (Section("findings", CHANGES, findings, short, side="changes"),)
+def experiment(diagnosis: Diagnosis, page: Page) -> None:
+    """Print each with its work per second, what it changes, why it is faster, and the edit."""
+    _experiment(diagnosis, page, full=True)
+
+
+def short_experiment(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the same without what each changes, the evidence, the advice and the code."""
+    _experiment(diagnosis, page, full=False)
+
+
+def _experiment(diagnosis: Diagnosis, page: Page, full: bool) -> None:
+    if not diagnosis.experiment_changes:
+        return
+    page.heading(EXPERIMENT)
+    page.prose(IN_NO_PATCH, indent=2)
+    for change in diagnosis.experiment_changes:
+        finding = change.finding
+        where = places(finding.where, diagnosis.cwd, most=1)
+        if full:
+            page.gap()
+        page.prose(say(finding.title, STRONG), indent=2)
+        page.prose(say(f"{where} · {finding.id}" if where else finding.id, QUIET), indent=4)
+        more = (finding.text, finding.advice) if full else ()
+        why = change.why if full or change.losses_differ else ""
+        for text in (*_rates(change), *_failed(change, diagnosis), why, *more):
+            page.paragraphs(text, indent=4)
+        if full:
+            _code(finding, page)
+
+
+def _rates(change: ExperimentChange) -> Iterator[str]:
+    """Say of each way how much faster it is, and what it makes of the work per second."""
+    for way in change.ways:
+        speedup = way.speedup or 1.0
+        name = f"{way.variant}: " if way.variant else ""
+        beneath = f", on top of {', '.join(way.on_top)}" if way.on_top else ""
+        after = units.rate(change.before_per_s * speedup, change.unit)
+        figure = units.measured(speedup, way.low, way.high)
+        yield f"{name}{figure}, {units.number(change.before_per_s)} → {after}{beneath}"
+
+
+def _failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
+    """Say of each way that could not be run why: the memory that it needs is not there, mostly."""
+    for trial in diagnosis.trials:
+        if trial.fix == change.finding.id and trial.outcome is Outcome.FAILED:
+            yield f"{trial.name} failed: {trial.why}."
+
+
+SECTIONS = (
+    Section("findings", CHANGES, findings, short, side="changes"),
+    Section("experiment", CHANGES + 50, experiment, short_experiment, side="experiment"),
+)

@@ -54,13 +54,14 @@ UNSURE = 0.05
 SECOND = 0.15
 """Share of a line from which the second of the ways in which its time passes is told."""
 
-TOP = "<module>"
-
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
     """Write the heaviest lines beneath those that call them."""
     lines = known(diagnosis.evidence.lines_)
-    if lines is not None and not _only_the_loop(lines, diagnosis):
+    if lines is None:
+        return
+    heavy = [line for line in lines.lines if line.weight >= IN_SHORT * lines.seconds]
+    if len(heavy) != 1 or not _runs_the_loop(heavy[0], diagnosis):  # else there is none to name
         _write(lines, IN_SHORT, diagnosis, page)
 
 
@@ -69,14 +70,13 @@ def tree(diagnosis: Diagnosis, page: Page) -> None:
     lines = known(diagnosis.evidence.lines_)
     if lines is None:
         return
-    least = WORTH_A_NODE
-    _write(lines, least, diagnosis, page)
-    beside = [line for line in lines.beside if line.seconds >= least * lines.seconds][:BESIDE]
+    _write(lines, WORTH_A_NODE, diagnosis, page)
+    beside = [line for line in lines.beside if line.seconds >= WORTH_A_NODE * lines.seconds]
     if beside:
         page.heading("Meanwhile, on other threads")
         rows = [
             replace(_line(line, lines, diagnosis, alone=True), shown=units.seconds(line.seconds))
-            for line in beside
+            for line in beside[:BESIDE]
         ]
         page.add(Lines(tuple(rows), ()))
 
@@ -95,20 +95,13 @@ def _write(lines: StepLines, worth: float, diagnosis: Diagnosis, page: Page) -> 
     if not rows:
         return
     if lines.elsewhere_s >= least:
-        share = _of(lines.elsewhere_s, lines)
-        shown = _share(lines.elsewhere_s, lines)
+        shown, share = _share(lines.elsewhere_s, lines), _of(lines.elsewhere_s, lines)
         rows.append(SourceRow(shown, share, what="on no line of yours", start=1 - share))
     page.heading(HEADING)
     tones = {tone for row in rows for _, tone in row.parts}
     page.add(Lines(tuple(rows), tuple(pair for pair in KINDS.values() if pair[1] in tones)))
     how = "Shares of a step; each line holds all that runs beneath it."
     page.prose(say(how, QUIET), indent=2)
-
-
-def _only_the_loop(lines: StepLines, diagnosis: Diagnosis) -> bool:
-    """Whether all there is to name is the call of a framework that holds the loop."""
-    named = [line for line in lines.lines if line.weight >= IN_SHORT * lines.seconds]
-    return len(named) == 1 and _runs_the_loop(named[0], diagnosis)
 
 
 def _runs_the_loop(line: Line, diagnosis: Diagnosis) -> bool:
@@ -190,23 +183,19 @@ def _row(
 ) -> SourceRow:
     """The row of a line with what it calls, and what passes on itself where that is enough."""
     worth = [function[0].where for function in branch.functions() if _seconds(function) >= least]
-    names = [f"`{where.function}`" for where in worth]
-    called = [f"calls {', '.join(names)}"] if names else []
     line = branch.line
     row = _line(line or Line(branch.where, "", 0.0, ()), lines, diagnosis, alone=alone)
-    if line is not None and names and line.seconds >= least:
-        called.append(f"itself {_share(line.seconds, lines)}: {what(line, diagnosis)}")
-    return replace(
-        row,
-        shown=_share(branch.seconds, lines),
-        share=_of(branch.seconds, lines),
-        what=_within("; ".join(called), branch.where, alone) if called else row.what,
-    )
+    if worth:
+        text = f"calls {', '.join(f'`{where.function}`' for where in worth)}"
+        if line is not None and line.seconds >= least:
+            text += f"; itself {_share(line.seconds, lines)}: {_what(line, diagnosis)}"
+        row = replace(row, what=_within(text, branch.where, alone))
+    return replace(row, shown=_share(branch.seconds, lines), share=_of(branch.seconds, lines))
 
 
 def _line(line: Line, lines: StepLines, diagnosis: Diagnosis, *, alone: bool) -> SourceRow:
     """The row of a line; `alone` where no row above it names its function."""
-    text = what(line, diagnosis)
+    text = _what(line, diagnosis)
     if line.device_s is not None and line.device_s >= WORTH_A_NODE * lines.seconds:
         text += f"; {units.seconds(line.device_s)} on the GPU"
     return SourceRow(
@@ -220,12 +209,12 @@ def _line(line: Line, lines: StepLines, diagnosis: Diagnosis, *, alone: bool) ->
 
 
 def _within(text: str, where: Site, alone: bool) -> str:
-    """Say what passes, and in which function."""
+    """Say what passes, and in which function where no row above names it."""
     return f"{within}: {text}" if alone and (within := _in(where)) else text
 
 
 def _in(where: Site) -> str:
-    return f"in `{where.function}`" if where.function not in ("", TOP) else ""
+    return f"in `{where.function}`" if where.function not in ("", "<module>") else ""
 
 
 def _of(seconds: float, lines: StepLines) -> float:
@@ -239,7 +228,7 @@ def _share(seconds: float, lines: StepLines) -> str:
     return f"{share * 100:.0f} ± {half * 100:.0f} %" if half > UNSURE else units.share(share)
 
 
-def what(line: Line, diagnosis: Diagnosis) -> str:
+def _what(line: Line, diagnosis: Diagnosis) -> str:
     """Say in a few words how the time of a line passes."""
     kinds = [part.kind for part in line.parts if part.seconds >= SECOND * line.seconds][:2]
     if (line.operators or 0) >= MANY and "operators" not in kinds:
@@ -252,23 +241,16 @@ def what(line: Line, diagnosis: Diagnosis) -> str:
 
 
 def _kind(line: Line, kind: LineKind) -> str:
-    word = KINDS[kind][0]
-    if kind == "library" and (called := _called(line)):
-        return f"{word} in `{called}`"
+    """A kind in words: with the function of a library that the line's text does not show."""
+    names = line.called.split(".")
+    known = len(names) > 1 and all(map(str.isidentifier, names))
+    if kind == "library" and known and not line.call.startswith(OF_FRAMEWORKS):
+        of_a_class = names[-2].strip("_")[:1].isupper()
+        return f"{KINDS[kind][0]} in `{names[-2] if of_a_class else names[0]}.{names[-1]}`"
     if kind == "operators" and (line.operators or 0) >= MANY:
         small = "small " if line.makes_small_calls else ""
         return f"{line.operators:,.0f} calls of {small}operators"
-    return word
-
-
-def _called(line: Line) -> str:
-    """The function of a library that takes most of a line, where its text does not show it."""
-    names = line.called.split(".")
-    known = len(names) > 1 and all(name.isidentifier() for name in names)
-    if not known or line.call.startswith(OF_FRAMEWORKS):
-        return ""
-    of_a_class = names[-2].strip("_")[:1].isupper()
-    return f"{names[-2] if of_a_class else names[0]}.{names[-1]}"
+    return KINDS[kind][0]
 
 
 SECTIONS = (Section("lines", STEP + 30, tree, short, side="step"),)

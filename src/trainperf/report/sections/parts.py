@@ -8,17 +8,7 @@ from dataclasses import replace
 from trainperf.fixes.torch_step._step import call
 from trainperf.model import Diagnosis, LogCall, SyncPoint, known
 from trainperf.model import words as units
-from trainperf.report.document import (
-    DATA,
-    HOST,
-    MODEL,
-    QUIET,
-    RANKS,
-    STEP,
-    Page,
-    Section,
-    say,
-)
+from trainperf.report.document import DATA, HOST, MODEL, QUIET, RANKS, STEP, Page, Section, say
 from trainperf.report.plain import place
 
 NAMES = {
@@ -33,27 +23,16 @@ NAMES = {
     "log": ("logging, bars and callbacks", HOST),
     "rest": ("the rest: the loop's own Python", HOST),
 }
-"""The name of each part, and the tone of its bar."""
+"""The name of each part in their order, and the tone of its bar."""
 
-WORTH_A_ROW = 0.0005
-"""Share of the step below which a part is left out: it would read "<0.1 %"."""
+WORTH_A_ROW = 0.005
+"""Share of a step, or of all operators, below which a row says nothing."""
 
-CALLS = 5
-"""How many of the calls that wait, or that log, are named."""
-
-LOGS = 0.005
-"""Share of the step below which a call that logs is left out."""
-
-OPERATORS = "Operators of the model's step, traced"
-
-ROWS = 8
-"""How many operators are named."""
-
-_WORTH_AN_OPERATOR = 0.005
-"""Share of all operators below which one is left out."""
+CALLS, OPERATORS = 5, 8
+"""How many of the calls that wait, or that log, and how many operators are named."""
 
 _NAME = 44
-"""Columns of the longest name."""
+"""Columns of the longest name of an operator."""
 
 
 def step_parts(diagnosis: Diagnosis, page: Page) -> None:
@@ -61,12 +40,12 @@ def step_parts(diagnosis: Diagnosis, page: Page) -> None:
     torch, order = diagnosis.evidence.torch_, list(NAMES)
     split = () if torch is None else known(torch.split_) or ()
     whole = sum(part.seconds for part in split)
-    parts = sorted(split, key=lambda part: order.index(part.name))
-    parts = [part for part in parts if whole and part.seconds >= WORTH_A_ROW * whole]
+    parts = [part for part in split if part.seconds > 0 and part.seconds >= WORTH_A_ROW * whole]
     if not parts:
         return
-    page.heading("The step, part by part")
+    parts.sort(key=lambda part: order.index(part.name))
     longest = max(part.seconds for part in parts)
+    page.heading("The step, part by part")
     page.table(
         [
             [
@@ -107,7 +86,7 @@ def log_calls(diagnosis: Diagnosis, page: Page) -> None:
     """Print the calls that show the training or put it on record, the dearest first."""
     real, torch = diagnosis.step_s, diagnosis.evidence.torch_
     found = () if torch is None else torch.logs
-    logs = [log for log in found if real and log.seconds >= LOGS * real]
+    logs = [log for log in found if real and log.seconds >= WORTH_A_ROW * real]
     _calls("Logging, progress bars and callbacks", logs, diagnosis, page)
 
 
@@ -137,14 +116,13 @@ def operators(diagnosis: Diagnosis, page: Page) -> None:
     """Print which operators take the time of forward and backward."""
     torch = diagnosis.evidence.torch_
     trace = None if torch is None else torch.trace
-    whole = 0.0 if trace is None else trace.operators_s
-    if trace is None or whole <= 0:
+    if trace is None or trace.operators_s <= 0:
         return
-    found = [one for one in trace.operators if one.seconds >= _WORTH_AN_OPERATOR * whole]
-    found = sorted(found, key=lambda operator: -operator.seconds)[:ROWS]
+    whole, found = trace.operators_s, sorted(trace.operators, key=lambda one: -one.seconds)
+    found = [one for one in found[:OPERATORS] if one.seconds >= WORTH_A_ROW * whole]
     if not found:
         return
-    page.heading(OPERATORS)
+    page.heading("Operators of the model's step, traced")
     page.table(
         [
             [

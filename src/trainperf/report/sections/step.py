@@ -8,7 +8,6 @@ from trainperf.model import Device, Diagnosis, Ending, Framework, Machine, Start
 from trainperf.model import words as units
 from trainperf.report.document import ALARM, GOOD, STEP, STRONG, Bar, Output, Page, Section, say
 from trainperf.report.plain import place, plain
-from trainperf.report.sections import money as _money
 from trainperf.report.sections._shares import shares
 
 LABEL = 16
@@ -63,46 +62,42 @@ def verdict(diagnosis: Diagnosis, page: Page) -> None:
 
 def last_output(diagnosis: Diagnosis, page: Page) -> None:
     """Print the last lines of the script's output, where it ended badly."""
-    failed = any(proof.answer == "failed" for proof in diagnosis.proofs)
-    if (failed or diagnosis.ending in WITH_OUTPUT) and diagnosis.output_tail.strip():
+    if lines := output_of(diagnosis):
         page.heading("Last output of the script")
-        page.add(Output(_last_lines(diagnosis)))
+        page.add(Output(lines))
 
 
 def output_of(diagnosis: Diagnosis) -> str:
-    """Return the last lines of a script that ended badly; nothing for another."""
-    if diagnosis.ending not in WITH_OUTPUT or not diagnosis.output_tail.strip():
-        return ""
-    return _last_lines(diagnosis)
+    """Return the last lines of a script that ended badly; nothing for another.
 
-
-def _last_lines(diagnosis: Diagnosis) -> str:
-    """The last lines, those of a rank that failed of itself where it is known.
-
-    PyTorch puts "[rank1]:" before each line of an error in a process group. What torchrun
-    says after it, of all ranks, does not tell the error.
+    Those of a rank that failed of itself where it is known: PyTorch puts "[rank1]:" before each
+    line of an error in a process group, and what torchrun says after it does not tell the error.
     """
-    lines, job = plain(diagnosis.output_tail).strip("\n").split("\n"), diagnosis.evidence.parallel_
+    failed = any(proof.answer == "failed" for proof in diagnosis.proofs)
+    if not (failed or diagnosis.ending in WITH_OUTPUT):
+        return ""
+    lines, job = plain(diagnosis.output_tail).strip().split("\n"), diagnosis.evidence.parallel_
     for rank in () if job is None else job.processes:
         own = [line for line in lines if line.startswith(f"[rank{rank.rank}]:")]
         if rank.ending == "failed" and own:
-            return "\n".join(own[-LINES:])
+            lines = own
+            break
     return "\n".join(lines[-LINES:])
 
 
 def step(diagnosis: Diagnosis, page: Page) -> None:
     """Print the step taken apart, and what was measured on what."""
     short(diagnosis, page)
-    if diagnosis.evidence.framework.name:
-        page.fact("Framework", framework_line(diagnosis.evidence.framework), LABEL)
-    if told := _money.instance(diagnosis.evidence.machine):
-        page.fact("Instance", told, LABEL)
-    if diagnosis.input_s is not None:
-        page.fact("Data alone", f"{units.seconds(diagnosis.input_s)} for each step", LABEL)
-    if told := _between_epochs(diagnosis):
-        page.fact("Between epochs", told, LABEL)
-    if diagnosis.evidence.startup is not None:
-        page.fact("Start-up", _startup(diagnosis.evidence.startup), LABEL)
+    evidence = diagnosis.evidence
+    facts = {
+        "Framework": framework_line(evidence.framework),
+        "Instance": instance(evidence.machine),
+        "Between epochs": _between_epochs(diagnosis),
+        "Start-up": "" if evidence.startup is None else _startup(evidence.startup),
+    }
+    for label, text in facts.items():
+        if text:
+            page.fact(label, text, LABEL)
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
@@ -184,6 +179,25 @@ def device_line(device: Device, machine: Machine) -> str:
     kind = "CPU only" if device.kind else "not known; the machine has"
     name = device.name or machine.cpu_model
     return f"{kind}: {name}, {cores}" if name else f"{kind}: {cores}"
+
+
+def instance(machine: Machine) -> str:
+    """Describe the instance in a line, "" off AWS.
+
+    "g5.xlarge (AWS, eu-west-1): 4 vCPUs, 16.0 GiB, 1 × A10G".
+    """
+    known = machine.instance
+    if known is None:
+        return ""
+    service = "SageMaker" if known.service == "sagemaker" else "AWS"
+    where = known.zone or known.region
+    many = f"{known.hosts} × " if known.hosts > 1 else ""
+    text = f"{many}{known.name} ({service}{f', {where}' if where else ''})"
+    kind = known.type
+    if kind is None:
+        return text
+    gpus = f", {kind.gpus} × {kind.gpu}" if kind.gpu and kind.gpus else ""
+    return f"{text}: {units.count(kind.vcpus, 'vCPU')}, {units.size(kind.memory)}{gpus}"
 
 
 def _between_epochs(diagnosis: Diagnosis) -> str:

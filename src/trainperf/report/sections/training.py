@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from trainperf.model import Diagnosis, Length, Outside, Training, known
+from trainperf.model import Diagnosis, Outside, Training, known
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
-from trainperf.report.document import CHANGES, STEP, STRONG, Page, Section, Words, say
+from trainperf.report.document import (
+    CHANGES,
+    END,
+    QUIET,
+    STEP,
+    STRONG,
+    Page,
+    Section,
+    Words,
+    exactly,
+    say,
+)
 from trainperf.report.plain import place
-from trainperf.report.sections.money import dollars
 
 HEADING = "The whole training"
 
@@ -24,8 +34,6 @@ AROUND = 0.2
 
 OUTSIDE = "Where the run's time goes"
 
-HEADER = ("spent on", "in", "where", "calls", "time", "share")
-
 
 def training(diagnosis: Diagnosis, page: Page) -> None:
     """Print the training's length, its seconds now and after, and what they consist of."""
@@ -36,10 +44,38 @@ def training(diagnosis: Diagnosis, page: Page) -> None:
     if whole.seconds_now is None:
         page.prose(f"How long it takes is not known: {whole.reason.rstrip('.')}.", indent=2)
         return
-    if whole.configured is not None:
-        page.prose(_configured(whole.configured), indent=2)
-    page.prose(_basis(whole), indent=2)
+    if (length := whole.configured) is not None:
+        may = f"; {length.open}" if length.open else ""
+        others = ""
+        if length.others:
+            others = f" Not counted: {units.count(length.others, 'other place')} that may train."
+        page.prose(f"As it is configured: {length.text}{may}.{others}", indent=2)
+    if whole.basis == "whole runs":
+        runs = ", ".join(units.clock(run_s) for run_s in whole.runs)
+        how = f"From plain runs of the whole script, without trainperf in it: {runs}."
+        page.prose(how, indent=2)
+    else:
+        why = f" {whole.reason[0].upper()}{whole.reason[1:]}." if whole.reason else ""
+        page.prose(f"{LEDGER}{why}", indent=2)
     _ledger(whole, whole.seconds_now, page)
+
+
+def _interval(whole: Training) -> str:
+    if whole.low is not None and whole.high is not None and whole.low < whole.high:
+        return f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
+    return ""
+
+
+def _ledger(whole: Training, now_s: float, page: Page) -> None:
+    """Write how long the training takes in all, and of a ledger what it consists of."""
+    rows: list[list[Words | str]] = []
+    for item in whole.items if whole.basis == "ledger" else ():
+        now = "" if item.part == "once" else units.clock(item.now_s)
+        after = "" if item.after_s is None else units.clock(item.after_s)
+        rows.append([item.name, "" if item.count == 1 else f"{item.count:,}", now, after])
+    after = "" if whole.seconds_after is None else units.clock(whole.seconds_after)
+    rows.append([say("in all", STRONG), "", units.clock(now_s), after + _interval(whole)])
+    page.table(rows, header=("", "times", "as it is", "changed"), right=(1, 2, 3), elastic=(0,))
 
 
 def change(diagnosis: Diagnosis) -> str:
@@ -51,45 +87,13 @@ def change(diagnosis: Diagnosis) -> str:
     if whole is None or whole.seconds_now is None or whole.seconds_after is None:
         return ""
     text = f"{units.clock(whole.seconds_now)} → {units.clock(whole.seconds_after)}"
-    if whole.basis == "ledger":
-        text = f"about {text}"
-    elif whole.low is not None and whole.high is not None and whole.low < whole.high:
-        text += f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
+    text = f"about {text}" if whole.basis == "ledger" else text + _interval(whole)
     money = diagnosis.cost
     if money is not None:
         per_s = money.price.per_hour * money.hosts / 3600
         costs = (dollars(one * per_s) for one in (whole.seconds_now, whole.seconds_after))
         text += f", {' → '.join(costs)}"
     return text
-
-
-def _configured(length: Length) -> str:
-    may = f"; {length.open}" if length.open else ""
-    others = ""
-    if length.others:
-        others = f" Not counted: {units.count(length.others, 'other place')} that may train."
-    return f"As it is configured: {length.text}{may}.{others}"
-
-
-def _basis(whole: Training) -> str:
-    if whole.basis == "whole runs":
-        runs = ", ".join(units.clock(one) for one in whole.runs)
-        return f"From plain runs of the whole script, without trainperf in it: {runs}."
-    return f"{LEDGER} {whole.reason[0].upper()}{whole.reason[1:]}." if whole.reason else LEDGER
-
-
-def _ledger(whole: Training, now_s: float, page: Page) -> None:
-    """Write what the training consists of, and how long it takes in all."""
-    rows: list[list[Words | str]] = []
-    for item in whole.items:
-        now = "" if item.part == "once" else units.clock(item.now_s)
-        after = "" if item.after_s is None else units.clock(item.after_s)
-        rows.append([item.name, "" if item.count == 1 else f"{item.count:,}", now, after])
-    figure = "" if whole.seconds_after is None else units.clock(whole.seconds_after)
-    if whole.low is not None and whole.high is not None and whole.low < whole.high:
-        figure += f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
-    rows.append([say("in all", STRONG), "", units.clock(now_s), figure])
-    page.table(rows, header=("", "times", "as it is", "changed"), right=(1, 2, 3), elastic=(0,))
 
 
 def outside(diagnosis: Diagnosis, page: Page) -> None:
@@ -112,7 +116,8 @@ def outside(diagnosis: Diagnosis, page: Page) -> None:
         where = "" if spent.where is None else place(spent.where, diagnosis.cwd)
         taken = [units.seconds(spent.seconds), units.share(spent.share)]
         rows.append([SPENT_ON[spent.what], spent.name, where, calls, *taken])
-    page.table(rows, header=HEADER, right=(3, 4, 5), elastic=(1, 2))
+    header = ("spent on", "in", "where", "calls", "time", "share")
+    page.table(rows, header=header, right=(3, 4, 5), elastic=(1, 2))
 
 
 def shown(diagnosis: Diagnosis) -> Outside | None:
@@ -130,7 +135,37 @@ def _around(diagnosis: Diagnosis) -> bool:
     return found is not None and found.share >= AROUND
 
 
+def dollars(value: float) -> str:
+    """Write US dollars: "$1.21", "$0.0084", "$1,240"; to two digits at least."""
+    if value >= 1000:
+        return f"${value:,.0f}"
+    if value >= 0.995 or value == 0:
+        return f"${value:.2f}"
+    return f"${units.number(value, 2)}"
+
+
+def cost(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the price, and what an epoch and a million samples cost, before and after."""
+    known = diagnosis.cost
+    if known is None:
+        return
+    each = "" if known.hosts == 1 else f" for each of {known.hosts} hosts"
+    text = f"{dollars(known.price.per_hour)} an hour{each} ({known.price.source})"
+    parts = [
+        f"{what} {dollars(before)}" + ("" if after is None else f" → {dollars(after)}")
+        for what, before, after in (
+            ("an epoch", known.epoch_before, known.epoch_after),
+            ("a million samples", known.million_samples_before, known.million_samples_after),
+        )
+        if before is not None
+    ]
+    page.gap()
+    whole = f"{text}: {', '.join(parts)}." if parts else f"{text}."
+    page.prose(whole, first=exactly("Cost: ", QUIET))
+
+
 SECTIONS = (
     Section("outside", STEP + 10, outside, outside, _around),
     Section("training", CHANGES + 40, training, side="training"),
+    Section("money", END + 50, cost, cost, side="machine"),
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import groupby
 
-from trainperf.model import Control, Diagnosis, Outcome, Trial, Trials, by_fix
+from trainperf.model import Control, Diagnosis, Outcome, Trial, by_fix
 from trainperf.model import words as units
 from trainperf.report.document import (
     BAD,
@@ -24,12 +23,18 @@ from trainperf.report.document import (
     say,
 )
 from trainperf.report.level import beside_trials
-from trainperf.report.sections.experiment import apart
 
 HEADING = "Tried on the script itself"
 
-GROUPS = {
+BEATEN = "tried, another way to make the same change gives more"
+ALONE = "tried alone, not on top of what is kept"
+UNDECIDED = "tried, not told from noise"
+
+GROUPS: dict[Outcome | str, tuple[str, str]] = {
     Outcome.KEPT: ("kept", GOOD),
+    BEATEN: (BEATEN, WARN),
+    ALONE: (ALONE, WARN),
+    UNDECIDED: (UNDECIDED, WARN),
     Outcome.CHANGES: ("tried, faster, but changes the experiment", WARN),
     Outcome.LOSES: ("tried, faster, but does not pay in this training", WARN),
     Outcome.REDUNDANT: ("tried, adds nothing to the others", WARN),
@@ -39,19 +44,10 @@ GROUPS = {
     Outcome.FAILED: ("tried, failed", BAD),
     Outcome.NOT_TRIED: ("not tried", STRONG),
 }
-"""The outcomes in the order of the report: how each is headed, and in what style."""
+"""What trials came to, in the order of the report: how each is headed, and in what tone."""
 
 SAYS_WHY = (Outcome.NOT_TRIED, Outcome.LOSES)
 """Outcomes that no figure of the trial explains."""
-
-BEATEN = "tried, another way to make the same change gives more"
-ALONE = "tried alone, not on top of what is kept"
-UNDECIDED = "tried, not told from noise"
-
-HEADINGS = dict((GROUPS[Outcome.KEPT], (BEATEN, WARN), (ALONE, WARN), (UNDECIDED, WARN))) | dict(
-    GROUPS.values()
-)
-"""The headings in the order of the report, with their styles."""
 
 NO_CONTROL = "The script was not compared with itself: how much could be noise is not known."
 
@@ -62,13 +58,18 @@ def trials(diagnosis: Diagnosis, page: Page) -> None:
         return
     page.heading(HEADING)
     trying = diagnosis.trying
-    if trying is not None and trying.mode != "none":
-        page.prose(_mode(trying), indent=2)
+    if trying is not None and trying.mode == "side by side":
+        slices = trying.mode_reason or "a few steps"
+        how = f"Side by side: the script and each change ran alternately, in slices of {slices}."
+        page.prose(how, indent=2)
+    elif trying is not None and trying.mode != "none":
+        why = f": {trying.mode_reason.rstrip('.')}" if trying.mode_reason else ""
+        how = f"One after another, in fresh processes of the script and of each change{why}."
+        page.prose(how, indent=2)
     _trust(diagnosis, page)
     page.gap()
     floor = None if diagnosis.control is None else diagnosis.control.floor
-    rows = tuple(_row(trial, diagnosis) for trial in _ordered(diagnosis))
-    page.add(TrialRows(rows, floor))
+    page.add(TrialRows(tuple(_row(trial, diagnosis) for trial in _ordered(diagnosis)), floor))
 
 
 def short(diagnosis: Diagnosis, page: Page) -> None:
@@ -79,10 +80,14 @@ def short(diagnosis: Diagnosis, page: Page) -> None:
         return
     page.heading(HEADING)
     _trust(diagnosis, page)
-    told = apart(diagnosis)
+    told = {change.finding.id for change in diagnosis.experiment_changes}
     rest = [trial for trial in found if not trial.kept and trial.fix not in told]
-    for words, those in groupby(rest, key=lambda trial: heading(trial, diagnosis)):
-        page.prose(f"{words.capitalize()}: {', '.join(map(_figure, those))}.", indent=2)
+    for words, those in groupby(rest, key=lambda trial: came_to(trial, diagnosis)[0]):
+        figures = (
+            trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
+            for trial in those
+        )
+        page.prose(f"{words.capitalize()}: {', '.join(figures)}.", indent=2)
 
 
 def _trust(diagnosis: Diagnosis, page: Page) -> None:
@@ -115,47 +120,30 @@ def _band(control: Control) -> str:
     return f" Its losses differ from run to run{much}."
 
 
-def _mode(trying: Trials) -> str:
-    """Say how the trials were made."""
-    if trying.mode == "side by side":
-        slices = trying.mode_reason or "a few steps"
-        return f"Side by side: the script and each change ran alternately, in slices of {slices}."
-    why = f": {trying.mode_reason.rstrip('.')}" if trying.mode_reason else ""
-    return f"One after another, in fresh processes of the script and of each change{why}."
-
-
-def _figure(trial: Trial) -> str:
-    """A trial's name, with what it measured."""
-    return trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
-
-
 def _ordered(diagnosis: Diagnosis) -> list[Trial]:
     """The trials in the order of the report: by what came of them."""
-    order = list(HEADINGS)
-    return sorted(diagnosis.trials, key=lambda trial: order.index(heading(trial, diagnosis)))
+    order = list(GROUPS.values())
+    return sorted(diagnosis.trials, key=lambda trial: order.index(came_to(trial, diagnosis)))
 
 
-def heading(trial: Trial, diagnosis: Diagnosis) -> str:
-    """What came of a trial."""
-    best = by_fix(diagnosis.trials)[trial.fix]
-    if trial.outcome is Outcome.REDUNDANT and trial.variant and best.kept:
-        return BEATEN
+def came_to(trial: Trial, diagnosis: Diagnosis) -> tuple[str, str]:
+    """What came of a trial, and its tone."""
+    beaten = trial.outcome is Outcome.REDUNDANT and trial.variant
+    if beaten and by_fix(diagnosis.trials)[trial.fix].kept:
+        return GROUPS[BEATEN]
     if trial.outcome is Outcome.NOT_TRIED and trial.speedup is not None:
-        return ALONE
-    if trial.undecided:
-        return UNDECIDED
-    return GROUPS[trial.outcome][0]
+        return GROUPS[ALONE]
+    return GROUPS[UNDECIDED if trial.undecided else trial.outcome]
 
 
 def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
     """A trial as a row of the table of all of them."""
-    came = heading(trial, diagnosis)
-    row = Tried(came, HEADINGS[came], trial.name, trial.bound, note=trial.why)
+    heading, tone = came_to(trial, diagnosis)
     if trial.speedup is None:
-        return row
-    why = trial.why if trial.outcome in SAYS_WHY else trial.how
+        return Tried(heading, tone, trial.name, trial.bound, note=trial.why)
+    note = came_with(trial, trial.why if trial.outcome in SAYS_WHY else trial.how)
     gain = (trial.speedup, trial.low, trial.high)
-    return replace(row, gain=gain, kept=trial.kept, note=came_with(trial, why))
+    return Tried(heading, tone, trial.name, trial.bound, gain, trial.kept, note)
 
 
 def came_with(trial: Trial, why: str) -> str:
@@ -165,11 +153,8 @@ def came_with(trial: Trial, why: str) -> str:
 
 def once(trial: Trial) -> str:
     """Say what a fix costs once, "" where that is nothing."""
-    return (
-        f"costs {units.seconds(trial.one_off_s)} once"
-        if trial.one_off_s and trial.one_off_s > 0
-        else ""
-    )
+    seconds = trial.one_off_s or 0.0
+    return f"costs {units.seconds(seconds)} once" if seconds > 0 else ""
 
 
 def stack(diagnosis: Diagnosis, page: Page) -> None:
@@ -178,29 +163,27 @@ def stack(diagnosis: Diagnosis, page: Page) -> None:
     if kept is None or len(kept.fixes) < 2:
         return
     page.heading("The kept changes together")
-    alone = by_fix(diagnosis.trials)
+    trials = by_fix(diagnosis.trials)
     rows: list[tuple[Words | str, str, float | None, str]] = [
         ("the script as it is", "", kept.before_step_s, DATA)
     ]
     for fix in kept.fixes:
-        trial = alone.get(fix)
+        trial = trials.get(fix)
         if trial is None or trial.speedup is None:
             rows.append((f"{fix} alone", "not measured", None, ""))
             continue
         figure = units.measured(trial.speedup, trial.low, trial.high)
-        beneath = (alone[one].speedup or 1.0 for one in trial.on_top if one in alone)
+        beneath = (trials[one].speedup or 1.0 for one in trial.on_top if one in trials)
         took = kept.before_step_s / math.prod(beneath) / trial.speedup
         rows.append((f"{fix} {'on top' if trial.on_top else 'alone'}", figure, took, MODEL))
     whole = units.measured(kept.speedup, kept.low, kept.high)
     rows.append((say("all together", STRONG), whole, kept.after_step_s, GOOD))
-    longest = max(seconds for _, _, seconds, _ in rows if seconds is not None)
+    longest = max(seconds for *_, seconds, _ in rows if seconds is not None)
     page.table(
         [[name, gain, "" if took is None else units.seconds(took)] for name, gain, took, _ in rows],
         right=(2,),
         elastic=(0,),
-        lengths=[
-            None if seconds is None else (seconds / longest, tone) for _, _, seconds, tone in rows
-        ],
+        lengths=[None if took is None else (took / longest, tone) for *_, took, tone in rows],
     )
     if not kept.together:
         page.prose("Not measured together: the product of these.", indent=2)

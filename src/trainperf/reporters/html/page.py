@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,24 +11,22 @@ from markupsafe import Markup, escape
 
 from trainperf.model import Diagnosis
 from trainperf.model import words as units
-from trainperf.report.document import Document
+from trainperf.report.document import Written
 from trainperf.report.plain import one_line, plain
-from trainperf.report.sections import closing, experiment, trials
-from trainperf.report.whole import document, sections
-from trainperf.reporters.html import timeline
+from trainperf.report.sections import closing, findings, trials
+from trainperf.report.whole import report, sections
 from trainperf.reporters.html.markup import clipped, prose
 from trainperf.reporters.html.sheet import View, view
 
 PARTS = {
     "step": "A step",
-    "timeline": "The observed run",
     "changes": "What to change",
     "trials": trials.HEADING,
     "together": "The kept changes together",
     "training": "The whole training",
     "patch": "The patch",
     "next": "Next",
-    "experiment": experiment.HEADING,
+    "experiment": findings.EXPERIMENT,
     "input": "Input, stage by stage",
     "job": "The job and its ranks",
     "costs": "Where else the time goes",
@@ -70,9 +68,9 @@ class Part:
 
 def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
-    whole = document(diagnosis, saved=saved, patch_file=patch_file)
+    whole = report(diagnosis, full=True, saved=saved, patch_file=patch_file)
     spent = view(whole, "spent")
-    drawn = {"timeline": timeline.drawn(diagnosis.timeline), "patch": _patch(diagnosis)}
+    patch = _patch(diagnosis)
     return {
         "title": _title(diagnosis),
         "command": clipped(one_line(" ".join(diagnosis.command)), 300),
@@ -84,13 +82,13 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
         "partial": view(whole, "partial", "absent"),
         "answer": view(whole, "proofs") or view(whole, "answer"),
         "output": view(whole, "output"),
-        "parts": [one for one in _parts(whole) if one.views or drawn.get(one.id)],
-        **drawn,
+        "parts": [one for one in _parts(whole) if one.views or (patch and one.id == "patch")],
+        "patch": patch,
         "spent": Markup(" ").join(one.text for one in spent.blocks) if spent else "",
     }
 
 
-def _parts(whole: Document) -> Iterator[Part]:
+def _parts(whole: Sequence[Written]) -> Iterator[Part]:
     for id_, title in PARTS.items():
         views = [view(whole, section.name) for section in sections() if section.side == id_]
         yield Part(id_, title, [one for one in views if one is not None])

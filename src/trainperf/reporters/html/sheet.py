@@ -14,7 +14,6 @@ from trainperf.report.document import (
     Block,
     Code,
     Commands,
-    Document,
     Fact,
     Heading,
     Item,
@@ -25,6 +24,7 @@ from trainperf.report.document import (
     Table,
     TrialRows,
     Tried,
+    Written,
     plain_text,
 )
 from trainperf.report.plain import dedented, one_line, plain
@@ -105,10 +105,10 @@ class View:
     blocks: tuple[Shown, ...]
 
 
-def view(document: Document, *names: str) -> View | None:
+def view(report: Sequence[Written], *names: str) -> View | None:
     """Some sections of a report under the first heading; None if none is there."""
-    found = [one for name in names if (one := document.section(name)) is not None]
-    blocks = [block for one in found for block in one.blocks]
+    found = {section.name: section.blocks for section in report}
+    blocks = [block for name in names for block in found.get(name, ())]
     heading = next((block for block in blocks if isinstance(block, Heading)), None)
     made = [one for block in blocks if block is not heading for one in _shown(block)]
     return View(heading.text if heading else "", tuple(made)) if made else None

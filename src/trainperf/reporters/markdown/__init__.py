@@ -27,8 +27,7 @@ from trainperf.report.document import (
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 from trainperf.report.plain import dedented
 from trainperf.report.sections import closing, step
-from trainperf.report.whole import document as whole_document
-from trainperf.report.whole import short
+from trainperf.report.whole import report
 from trainperf.reporters.markdown.marked import (
     code,
     escaped,
@@ -59,9 +58,9 @@ def render(
     left out, then the rest, and that is said.
     """
     diagnosis = replace(diagnosis, cwd=root or diagnosis.cwd)
-    open_ = short(diagnosis).sections
-    more = [one for one in whole_document(diagnosis).sections if one not in open_]
-    more = [one for one in more if one.name not in ("next", "spent")]
+    open_ = report(diagnosis, full=False)
+    whole = report(diagnosis, full=True)
+    more = [one for one in whole if one not in open_ and one.name not in ("next", "spent")]
     title = [f"## trainperf: {code(diagnosis.script)}", *_judged(judgement, diagnosis)]
     head = [*title, blocks(open_)]
     details = [folded("The whole report", blocks(more))] if more else []

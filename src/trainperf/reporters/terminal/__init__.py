@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from trainperf.model import Diagnosis
-from trainperf.report.whole import document, short
+from trainperf.report.whole import report
 from trainperf.reporters.terminal.blocks import write
 from trainperf.reporters.terminal.paper import Paper
 
@@ -23,7 +23,7 @@ def render(
     `saved` is the name `trainperf show` finds the run by, `patch_file` the file the
     patch was written to; the commands that need them are named only if they are given.
     """
-    paper, written = Paper(console), document if full else short
-    for section in written(diagnosis, saved=saved, patch_file=patch_file).sections:
+    paper = Paper(console)
+    for section in report(diagnosis, full=full, saved=saved, patch_file=patch_file):
         write(section, paper)
     paper.print()

@@ -337,7 +337,8 @@ def _parts(ledger: Ledger) -> dict[str, list[Any]]:
             part[1] += total.calls if key.what != SCALER else 0
     known = sum(seconds for seconds, _ in parts.values())
     parts["rest"] = [max(0.0, ledger.seconds - known), 0]
-    if "transfer" in parts and (copies := site(_dearest(ledger, lambda key: key.what in COPIES))):
+    copied = _dearest(ledger, lambda key: key.part == "transfer" and key.what in COPIES)
+    if copied is not None and (copies := site(copied)):
         parts["transfer"].append(copies)
     return parts
 

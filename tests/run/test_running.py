@@ -141,6 +141,15 @@ def test_below_a_shell_the_pythons_are_named(folder):
     assert error.hint == f"trainperf diagnose --pid {below.pid}"
 
 
+def test_below_the_shell_that_runs_it_trainperf_does_not_name_itself(folder, monkeypatch):
+    (folder / "run.sh").write_text(f"{sys.executable} train.py; true\n")
+    with started("bash", "run.sh", cwd=folder) as (process, _):
+        [below] = psutil.Process(process.pid).children()
+        with monkeypatch.context() as patch:
+            patch.setattr(running.os, "getpid", lambda: below.pid)
+            assert "is not Python, and starts none" in str(refused(process.pid))
+
+
 def test_a_kernel_of_a_notebook_is_refused(folder):
     (folder / "ipykernel_launcher.py").write_text(WAITS)
     with started(sys.executable, "-m", "ipykernel_launcher", cwd=folder) as (process, _):

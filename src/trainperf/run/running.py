@@ -141,7 +141,8 @@ def _not_a_program(process: psutil.Process) -> TrainperfError:
     if _is_python(process):
         why = "a Python without a script in its command: a prompt, or what it was piped"
         return TrainperfError(f"process {pid} is {why}", "trainperf diagnose SCRIPT")
-    below = [one for one in process.children(recursive=True) if _is_python(one)]
+    children = process.children(recursive=True)
+    below = [one for one in children if one.pid != os.getpid() and _is_python(one)]
     if below:
         told = f"{below[0].pid} ({' '.join(below[0].cmdline())[:80]})"
         return TrainperfError(

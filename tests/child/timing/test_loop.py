@@ -3,6 +3,7 @@
 import pytest
 
 from kit.child import Clock
+from trainperf.child.timing import loop
 from trainperf.child.timing.budget import MEASURE_SHARE, Budget
 from trainperf.child.timing.loop import (
     DONE,
@@ -64,6 +65,14 @@ def test_times_that_never_settle_end_with_their_share_of_the_budget():
     bursty(Plan(clock, Budget(BUDGET, 0.0)), clock)
     by = MEASURE_SHARE * BUDGET["budget_s"]
     assert by - 5.0 < clock.now - 1000.0 < by + 5.0
+
+
+def test_no_interval_is_estimated_step_by_step_where_no_work_is_queued(monkeypatch):
+    asked, estimate = [], loop.estimate
+    monkeypatch.setattr(loop, "estimate", lambda times: asked.append(times) or estimate(times))
+    clock = Clock()
+    blocks = run(Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,)), clock, lambda block: 0.01)
+    assert len(asked) < 5 * len(blocks) < sum(block.steps for block in blocks) / 2
 
 
 @pytest.mark.parametrize(("left", "most"), [(60, 36), (400, 210)])

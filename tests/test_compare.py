@@ -171,8 +171,8 @@ def test_a_part_of_the_step_that_grew_is_a_change_and_stages_are_matched_by_name
 
 def test_findings_are_there_gone_or_left_out_by_a_comment() -> None:
     other = replace(CACHE, id="tf_other", bound=1.3)
-    before = replace(A, findings=(PARALLEL_MAP, CACHE), practices=())
-    after = replace(A, findings=(replace(PARALLEL_MAP, bound=1.5), other), practices=())
+    before = replace(A, findings=(PARALLEL_MAP, CACHE))
+    after = replace(A, findings=(replace(PARALLEL_MAP, bound=1.5), other))
     assert findings(before, after) == {"tf_other": ("", "found"), "tf_cache": ("found", "")}
     left = Ignored(CACHE, Site(f"{A.cwd}/train.py", 7))
     ignoring = replace(before, findings=(PARALLEL_MAP,), ignored=(left,))

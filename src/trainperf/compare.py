@@ -152,7 +152,7 @@ def _results(of: Diagnosis) -> dict[str, Values]:
         "Findings": {
             "bottleneck": of.verdict.bottleneck,
             **{left_out.finding.id: "ignored" for left_out in of.ignored},
-            **{finding.id: "found" for finding in (*of.findings, *of.practices)},
+            **{finding.id: "found" for finding in of.findings},
         },
         "Fixes that were tried": {fix: str(one.outcome) for fix, one in by_fix(of.trials).items()},
     }

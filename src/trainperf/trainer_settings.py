@@ -40,7 +40,7 @@ class Setting:
             return False
         if self.times:
             return type(now) is int and now > 0
-        wanted = ast.literal_eval(filled(self.value, data))
+        wanted = ast.literal_eval(self.value.format_map(data))
         return (type(now), now) != (type(wanted), wanted)
 
     @property
@@ -128,9 +128,3 @@ def names() -> dict[str, list[str]]:
         library: sorted({one.name for each in fixes.values() for one in each})
         for library, fixes in GOVERNS.items()
     }
-
-
-def filled(value: str, data: Mapping[str, Any]) -> str:
-    """Return the value for a finding with such data; of several ways to make it, the first."""
-    first: Mapping[str, Any] = next(iter(data.get("variants") or ()), {})
-    return value.format_map({**first, **data})

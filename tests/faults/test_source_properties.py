@@ -63,7 +63,7 @@ def diagnosed(data: bytes, line: int) -> Diagnosis:
         data={"call": ".cache()"},
     )
     written = Edits(ROOT, FIXES, {PATH: data}.__getitem__).write((finding,), only=("cache",))
-    return replace(INPUT_BOUND, findings=(finding,), practices=(), patch=written.patch)
+    return replace(INPUT_BOUND, findings=(finding,), patch=written.patch)
 
 
 WORDS = {

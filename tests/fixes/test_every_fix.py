@@ -110,7 +110,8 @@ def test_it_has_cases_on_both_sides(fix: Fix) -> None:
 
 @every_fix
 def test_a_real_run_shows_it_or_it_says_what_that_takes(fix: Fix) -> None:
-    found, tried = (zoo.seen.recordings(*kinds)[fix.id] for kinds in (FOUND, TRIED))
+    found = zoo.seen.recordings("findings")[fix.id]
+    tried = zoo.seen.recordings("possible")[fix.id]
 
     assert (fix.id in UNSEEN) == (not found and not tried)
     bare = {(case.kind, case.recording) for case in case_text.cases(fix.id) if not case.laid}
@@ -118,7 +119,14 @@ def test_a_real_run_shows_it_or_it_says_what_that_takes(fix: Fix) -> None:
     assert not expected or expected & bare
 
 
-FOUND, TRIED = ("findings", "practices"), ("possible",)
+def test_what_an_edit_needs_is_read_by_fixes_alone() -> None:
+    package = zoo.REPOSITORY / "src/trainperf"
+    readers = {
+        file.relative_to(package).parts[0]
+        for file in package.rglob("*.py")
+        if re.search(r"\.data(\[|\.get\()", file.read_text("utf-8"))
+    }
+    assert readers == {"fixes"}
 
 
 def test_every_file_of_cases_is_of_a_fix() -> None:

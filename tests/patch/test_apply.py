@@ -49,7 +49,7 @@ FINDINGS = (
 
 def diagnosed(*kept, files=BOTH):
     written = Edits(ROOT, FIXES, files.__getitem__).write(FINDINGS, only=kept)
-    return replace(INPUT_BOUND, findings=FINDINGS[:3], practices=FINDINGS[3:], patch=written.patch)
+    return replace(INPUT_BOUND, findings=FINDINGS, patch=written.patch)
 
 
 KEPT = ("cache", "steps")
@@ -169,4 +169,4 @@ def test_edits_that_would_come_out_otherwise_than_tried_are_refused():
 def test_a_fix_that_does_not_go_with_the_others_is_named():
     clash = replace(FINDINGS[1], id="advice", rewritable=True, data={"call": "nonsense"})
     with pytest.raises(TrainperfError, match="advice cannot be written: not an expression"):
-        planned(BOTH, "cache", "advice", saved=replace(SAVED, practices=(clash,)))
+        planned(BOTH, "cache", "advice", saved=replace(SAVED, findings=(*FINDINGS[:3], clash)))

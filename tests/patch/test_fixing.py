@@ -173,7 +173,7 @@ def test_modules_that_are_looked_for_and_not_there_are_no_hindrance(tmp_path):
     file.write_text(plain)
     (tmp_path / "settings.py").write_text("args = make()\n")
     finding = finding_of(FIXES["batch_size"], where=(replace(site, file=str(file)),),
-        data={"batch_size": 8, "samples_per_step": 2},
+        data={"batch_size": 8, "batch": 16},
     )  # fmt: skip
     patch = Edits(tmp_path, FIXES).write((finding,), only=()).patch
     report = tmp_path / "run" / "diagnosis.json"

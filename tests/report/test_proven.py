@@ -105,7 +105,7 @@ BATCH = Finding(
     "",
     Equivalence.SEMANTICS,
     rewritable=True,
-    data={"samples_per_step": 2},
+    samples_per_step=2,
 )
 
 
@@ -120,12 +120,12 @@ def test_what_changes_the_experiment_stands_apart_with_what_was_measured(tmp_pat
     done = replace(
         tried(most, less),
         apart=((most, patch),),
-        choices={"batch_size": replace(BATCH, data={"samples_per_step": 4})},
+        choices={"batch_size": replace(BATCH, samples_per_step=4)},
         step_s=0.1,
     )
     after = _proven(first(HEALTHY, (), tmp_path), HEALTHY, (BATCH,), done, edits_in(str(tmp_path)))
     (change,) = after.experiment_changes
-    assert (change.finding.id, change.finding.data) == ("batch_size", {"samples_per_step": 4})
+    assert (change.finding.id, change.finding.samples_per_step) == ("batch_size", 4)
     assert (change.unit, change.before_per_s) == ("samples", pytest.approx(40.0))
     assert [one.variant for one in change.ways] == ["batch=64", "batch=32"]
     assert (change.ways[0].speedup, change.ways[0].low) == (2.0, 1.9)

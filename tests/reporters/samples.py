@@ -97,7 +97,7 @@ def trial(diagnosis: Diagnosis, outcome: Outcome) -> Trial:
 
 # ------------------------------------------------------------------------- without trials
 
-INPUT_BOUND = replace(first("slow_images"), practices=first("validation_as_long").practices)
+INPUT_BOUND = first("slow_images")
 CWD = INPUT_BOUND.cwd
 CACHE, PARALLEL_MAP = INPUT_BOUND.findings
 DECODE = PARALLEL_MAP.where[0]
@@ -296,7 +296,6 @@ EVERYTHING = replace(
         },
     ),
     cost=Cost(PRICE, 2, 2.9, 0.85, 1.66, 0.487),
-    practices=INPUT_BOUND.practices,
     experiment_changes=OTHER_EXPERIMENTS.experiment_changes,
     stack=TRIED.stack,
     training=TRIED.training,

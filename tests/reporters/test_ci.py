@@ -23,7 +23,7 @@ from reporters.samples import (
 )
 from reporters.test_every_report import checked, commands
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Finding, Loop, Site
+from trainperf.model import Diagnosis, Finding, Loop, Outcome, Site, Trial
 from trainperf.model.diagnosis import Ignored
 from trainperf.report.level import Judgement
 from trainperf.reporters import github, sarif
@@ -36,7 +36,7 @@ BETWEEN = ((CACHE.bound or 0.0) + (PARALLEL_MAP.bound or 0.0)) / 2
 
 
 def only(*findings: Finding) -> Diagnosis:
-    return replace(INPUT_BOUND, findings=findings, practices=())
+    return replace(INPUT_BOUND, findings=findings)
 
 
 def run(diagnosis: Diagnosis, **options: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_a_finding_without_a_place_is_at_the_loop_and_says_so() -> None:
 
 def test_rules_are_the_catalogues_and_levels_those_of_the_judgement() -> None:
     found = run(INPUT_BOUND, judgement=Judgement(BETWEEN))
-    assert [one["level"] for one in found["results"]] == ["error", "warning", "note"]
+    assert [one["level"] for one in found["results"]] == ["error", "warning"]
     for rule in found["tool"]["driver"]["rules"]:
         fix = by_id()[rule["id"]]
         assert rule["shortDescription"]["text"] == fix.summary
@@ -118,7 +118,7 @@ def test_fingerprints_survive_that_lines_move_but_tell_findings_apart() -> None:
 
     moved = replace(INPUT_BOUND, findings=tuple(map(down, INPUT_BOUND.findings)))
     assert prints(INPUT_BOUND) == prints(moved)
-    assert len(set(prints(INPUT_BOUND))) == 3
+    assert len(set(prints(INPUT_BOUND))) == 2
 
 
 def test_what_was_measured_is_a_property_and_what_is_missing_is_not() -> None:
@@ -135,7 +135,7 @@ def test_the_invocation_tells_how_it_ended_what_was_ignored_and_what_not_measure
     notes = {one["message"]["text"]: one["level"] for one in failed["toolExecutionNotifications"]}
     assert notes["The script failed before a step could be timed."] == "error"
     *shown, ignored = run(IGNORED)["results"]
-    assert [one["ruleId"] for one in shown] == ["tf_cache", "early_stopping"]
+    assert [one["ruleId"] for one in shown] == ["tf_cache"]
     (why,) = ignored["suppressions"]
     assert why["location"]["physicalLocation"]["region"]["startLine"] == 30
     found = run(IGNORED, suppressed=False)
@@ -174,7 +174,7 @@ def test_a_finding_is_a_warning_at_its_place() -> None:
 
 def test_what_makes_the_check_fail_is_an_error_and_comes_first() -> None:
     judged = (BETWEEN, ("12 % slower",))
-    assert kinds(INPUT_BOUND, *judged) == ["error", "error", "warning", "notice"]
+    assert kinds(INPUT_BOUND, *judged) == ["error", "error", "warning"]
     assert commands(INPUT_BOUND, *judged)[0]["message"] == "12 %25 slower"
     untold = ("none", (), "check cannot tell: noise")
     assert kinds(HEALTHY, *untold, True) == ["warning"]
@@ -201,6 +201,7 @@ def test_no_more_than_ten_of_a_kind_are_said_and_the_rest_is_counted(
     assert [one["kind"] for one in found] == [kind] * 10 + ["notice"]
     assert found[-1]["message"].startswith(f"4 {kind}s not shown here")
     assert kinds(only(*many[:10]), fail_on) == [kind] * 10
-    notes = commands(replace(only(), practices=many))
+    vain = tuple(Trial(finding.id, Outcome.NO_EFFECT, "") for finding in many)
+    notes = commands(replace(only(*many), trials=vain))
     assert [one["kind"] for one in notes] == ["notice"] * 10
     assert notes[-1]["message"].startswith("5 notes not shown here")

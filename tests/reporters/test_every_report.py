@@ -58,7 +58,7 @@ def test_every_reporter_is_found_by_its_name_and_no_private_module_is_one() -> N
 @every_sample
 def test_the_terminal_gets_what_fits_it_and_nothing_but_colour_is_added(name: str) -> None:
     sample = SAMPLES[name]
-    found = (*sample.findings, *sample.practices, *(c.finding for c in sample.experiment_changes))
+    found = (*sample.findings, *(c.finding for c in sample.experiment_changes))
     code = {line.strip() for one in found for line in one.snippet.split("\n")}
     for width in (80, 120, 168):
         lines = text(sample, width).split("\n")
@@ -202,7 +202,6 @@ NOTEBOOK = replace(
     INPUT_BOUND,
     findings=(replace(PARALLEL_MAP, where=SITES, snippet=""),),
     patch=Patch(RAW, (PARALLEL_MAP.id,), root=CWD, cells=CELLS),
-    practices=(),
 )
 
 

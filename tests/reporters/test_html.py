@@ -38,7 +38,7 @@ from trainperf.reporters.html.sheet import Shown, view
 
 SECTIONS = {
     *("verdict", "step", "changes", "experiment", "trials", "together", "patch"),
-    *("input", "job", "costs", "machine", "storage", "practices", "not-measured", "notes"),
+    *("input", "job", "costs", "machine", "storage", "not-measured", "notes"),
 }
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
 

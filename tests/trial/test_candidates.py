@@ -4,7 +4,7 @@ import pytest
 
 from rewriting import Append, Variables, marked
 from trainperf.fixes import Fix
-from trainperf.model import Equivalence, Finding, Run
+from trainperf.model import Equivalence, Finding, Run, Variant
 from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
 from trainperf.trial.candidates import (
@@ -49,10 +49,18 @@ FIXES = {
 }
 
 
-def finding(fix, bound=2.0, where=(MAP,), equivalence=Equivalence.EXACT, slices="steps", **data):
+def finding(
+    fix,
+    bound=2.0,
+    where=(MAP,),
+    equivalence=Equivalence.EXACT,
+    slices="steps",
+    variants=(),
+    **data,
+):
     rewritable = data.pop("rewritable", True)
     made = Finding(fix, "input", fix, "", bound, "", equivalence, where, rewritable=rewritable)
-    return replace(made, data=data, slices=slices)
+    return replace(made, data=data, slices=slices, variants=variants)
 
 
 def append(fix, call, where=MAP, bound=2.0, **fields):
@@ -110,12 +118,13 @@ def test_several_fixes_together_hold_all_their_edits_and_no_bound(run):
 
 
 def test_each_way_to_make_a_fix_is_a_candidate_of_its_own(run):
-    ways = [{"call": ".a()", "n": 1}, {"call": ".b()", "n": 2}]
+    ways = Variant({"call": ".a()", "n": 1}), Variant({"call": ".b()", "n": 2}, 2.0)
     found, skipped = chosen(run, append("one", ".a()", variants=ways))
     assert skipped == []
     assert [one.name for one in found] == ["one (call=.a(), n=1)", "one (call=.b(), n=2)"]
     assert [".a()" in text_of(found[0]), ".b()" in text_of(found[1])] == [True, True]
     assert found[1].finding.data["call"] == ".b()"
+    assert [candidate.work for candidate in found] == [1.0, 2.0]
 
 
 def test_what_saves_between_epochs_is_tried_only_if_it_is_known_how_long_one_is(run):

@@ -20,6 +20,7 @@ from trainperf.model import (
     Sample,
     Site,
     Training,
+    Variant,
 )
 from trainperf.patch.patch import Edits
 from trainperf.recording.run import Epoch
@@ -47,7 +48,7 @@ def finding(fix, bound, where=MAP, **fields):
     one = FIXES[fix]
     return Finding(
         fix, one.category, fix, "", bound, "", fields.pop("equivalence", one.equivalence), (where,),
-        rewritable=fields.pop("rewritable", True), data=fields,
+        rewritable=fields.pop("rewritable", True), variants=fields.pop("variants", ()), data=fields,
     )  # fmt: skip
 
 
@@ -55,7 +56,7 @@ PARALLEL = finding("tf_map_parallel", 1.5)
 INTERLEAVE = finding("tf_interleave_parallel", 1.9, READ)
 CACHE = finding("tf_cache", 4.0)
 XLA = finding("keras_jit_compile", 1.2, COMPILE)
-ADVICE = finding("early_stopping", None, rewritable=False)
+ADVICE = finding("torch_graph_breaks", None, rewritable=False)
 
 
 EPOCH = Epoch(100, 10.0)
@@ -132,7 +133,7 @@ def test_all_that_fits_is_tried_side_by_side_in_the_order_of_the_report(subject)
     assert (made.how.mode_reason, made.how.reason, made.how.budget_needed_s) == ("", "", None)
     assert names(made) == ["tf_map_parallel", "tf_interleave_parallel"]
     assert [one.hope for one in made.chosen] == pytest.approx([1.5, 1.9])
-    assert list(reasons(made)) == ["early_stopping"]
+    assert list(reasons(made)) == ["torch_graph_breaks"]
 
 
 def test_every_leg_has_the_same_seed_and_warm_up(subject):
@@ -337,7 +338,7 @@ def test_ranks_that_meet_at_a_port_of_the_script_are_tried_one_after_another(sub
 def test_ways_to_compile_find_nothing_of_each_others_code(subject, tmp_path):
     (tmp_path / "train.py").write_text("model = Net()\n")
     site = Site("train.py", 1, "", 8, 1, 13)
-    ways = [{"compiled": "the model"}, {"compiled": "each block"}]
+    ways = Variant({"compiled": "the model"}), Variant({"compiled": "each block"})
     blocks = [{"path": ".layers", "cls": "Layer", "count": 12}]
     compiles = finding("torch_compile", 2.0, site, cls="Net", variants=ways, blocks=blocks)
     chosen = planned(subject(compiles)).chosen

@@ -18,6 +18,7 @@ from trainperf.model import (
     Training,
     Trial,
     Trials,
+    TurnGain,
 )
 from trainperf.patch.patch import Edits
 from trainperf.trial import Tried, planning
@@ -232,9 +233,7 @@ def test_time_is_kept_back_for_what_lies_outside_the_steps(predicts, tmp_path, l
 @pytest.fixture
 def timed(predicts):
     """`predict` takes all that stands between the fits, and 1/4 of it in place."""
-    gives = {"speedup": 2.0, "low": 1.9, "high": 2.1, "pairs": 12, "turn": "fit"}
-    data = predicts.data | {"in_place": {**gives, "ratios": [(4.0, 3.2, 5.0)]}}
-    return replace(predicts, data=data)
+    return replace(predicts, in_place=TurnGain(2.0, 1.9, 2.1, 12, ((4.0, 3.2, 5.0),)))
 
 
 @pytest.fixture
@@ -272,7 +271,7 @@ def test_what_was_timed_in_place_stands_on_what_the_steps_gave(confirm, timed, l
 @pytest.mark.parametrize(
     "change",
     [
-        {"data": {"rows": [1]}, "slices": "none"},
+        {"in_place": None, "slices": "none"},
         {"where": (Site("/nowhere/train.py", 4),)},
         {"rewritable": False},
     ],
@@ -300,11 +299,11 @@ def test_a_place_that_cannot_be_edited_gives_nothing(confirm, timed, lasting, sc
     script.write_text(told)
     ratio = (4.0, 3.2, 5.0)
     second = Site(str(script), 5, col=8, end_line=5, end_col=39)
-    gives = timed.data["in_place"] | {"ratios": [ratio, ratio]}
     both = replace(
         timed,
         where=(*timed.where, second),
-        data=timed.data | {"rows": [1, 1], "in_place": gives},
+        data={"rows": [1, 1]},
+        in_place=replace(timed.in_place, ratios=(ratio, ratio)),
     )
     tried, _ = confirm(TOO_LONG, NOTHING, lasting, [both], left=20.0)
     assert tried.trials[0].outcome is Outcome.NOT_TRIED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.model import Equivalence, Finding, Item, Length, Stack, Training
+from trainperf.model import Equivalence, Finding, Item, Length, Stack, Training, TurnGain
 from trainperf.whole_training import ledger, with_changes
 from trainperf.whole_training.ledger import COLLECTIONS, started_in, with_calls
 
@@ -159,8 +159,8 @@ RATIO = (CALLS.instead.ratio, CALLS.instead.low, CALLS.instead.high)
 
 
 def predicts(*ratios: tuple[float, float, float] | None) -> Finding:
-    data = {"in_place": {"ratios": list(ratios)}}
-    return Finding("", "host", "", "", None, "", Equivalence.EXACT, (CALLS.where,), data=data)
+    gain = TurnGain(1.0, 1.0, 1.0, 12, ratios)
+    return Finding("", "host", "", "", None, "", Equivalence.EXACT, (CALLS.where,), in_place=gain)
 
 
 def test_what_stands_between_fits_comes_with_each() -> None:

@@ -42,7 +42,6 @@ def answer(first: Diagnosis, possible: tuple[Finding, ...], run: Run) -> dict[st
             "grade": verdict.grade,
         },
         "findings": [_finding(run, finding) for finding in first.findings],
-        "practices": [_finding(run, finding) for finding in first.practices],
         "possible": [_finding(run, finding) for finding in possible],
     }
 

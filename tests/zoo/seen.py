@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from trainperf.fixes import by_id
 from zoo import SCRIPTS
 from zoo.oracle import kept_answer
 
 
-def recordings(*kinds: str) -> dict[str, list[str]]:
-    """Of each fix the recordings whose answer has it among its findings of these kinds."""
+def recordings(kind: Literal["findings", "possible"]) -> dict[str, list[str]]:
+    """Of each fix the recordings whose answer has it among its findings of this kind."""
     names: dict[str, list[str]] = {id_: [] for id_ in by_id()}
     for name in SCRIPTS:
         answer = kept_answer(name)
-        for id_ in dict.fromkeys(found["id"] for kind in kinds for found in answer[kind]):
+        for id_ in dict.fromkeys(found["id"] for found in answer[kind]):
             names[id_].append(name)
     return names
 
 
 def main() -> None:
-    found, tried = recordings("findings", "practices"), recordings("possible")
+    found, tried = recordings("findings"), recordings("possible")
     seen = [id_ for id_, names in found.items() if names]
     only_tried = [id_ for id_, names in tried.items() if names and id_ not in seen]
     none = [id_ for id_ in found if id_ not in seen and id_ not in only_tried]

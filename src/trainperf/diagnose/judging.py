@@ -218,7 +218,6 @@ def first_verdict(
     return replace(
         diagnosis,
         training=parts.read_or(Training(None), "the whole training", ledger, evidence),
-        practices=parts.read_or((), "the practices", rank.practices, found),
         ignored=asked.ignored,
         notes=(
             *diagnosis.notes,

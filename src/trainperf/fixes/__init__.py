@@ -196,6 +196,9 @@ class Fix:
             own=cause.own,
             waits=cause.waits,
             slices=cause.slices,
+            variants=cause.variants,
+            samples_per_step=cause.samples_per_step,
+            in_place=cause.in_place,
         )
 
 

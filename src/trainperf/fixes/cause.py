@@ -19,6 +19,8 @@ from trainperf.model import (
     Site,
     Slices,
     StorageWait,
+    TurnGain,
+    Variant,
 )
 
 PROBE_LEAST = 1.05
@@ -115,7 +117,7 @@ class Cause:
     `text` is the evidence in a sentence or two. Where `sure` is false nothing shows that it costs
     anything: it is told only if a trial keeps its repair. `advice` ("": the fix's summary) is what
     to do, `snippet` the code to paste, `data` what the edit needs, `category` that of this cause
-    where it is another than the fix's; `own`, `waits` and `slices` as in `Finding`.
+    where it is another than the fix's; the rest is as in `Finding`.
     """
 
     title: str
@@ -132,6 +134,9 @@ class Cause:
     own: OwnCode | None = None
     waits: StorageWait | None = None
     slices: Slices = "steps"
+    variants: tuple[Variant, ...] = ()
+    samples_per_step: float = 1.0
+    in_place: TurnGain | None = None
 
 
 def _taken(value: Seconds) -> float | None:

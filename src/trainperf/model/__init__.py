@@ -54,6 +54,8 @@ from trainperf.model.findings import (
     PatchedFile,
     Slices,
     StorageWait,
+    TurnGain,
+    Variant,
 )
 from trainperf.model.lines import FunctionLines, Line, LineKind, LinePart, Looks, StepLines
 from trainperf.model.outside import InPlace, Outside, Spent

@@ -9,7 +9,7 @@ from trainperf.model.basics import Site, known
 from trainperf.model.check import Check
 from trainperf.model.evidence import Evidence
 from trainperf.model.facts import Loop
-from trainperf.model.findings import Finding, NotTaken, Patch
+from trainperf.model.findings import Category, Finding, NotTaken, Patch
 from trainperf.model.timing import Measure
 from trainperf.model.training import Training
 from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
@@ -20,7 +20,7 @@ Grade = Literal["settled", "probable", "not examined"]
 """How sure a verdict is. A probable one rests on times that vary, or on what no clock disturbs;
 of one that was not examined, the text says what was not, and what would examine it."""
 
-Bottleneck = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "none"]
+Bottleneck = Literal[Category, "none"]
 
 WorkUnit = Literal["real tokens", "samples", "steps"]
 
@@ -177,7 +177,6 @@ class Diagnosis:
     verdict: Verdict
     evidence: Evidence
     findings: tuple[Finding, ...] = ()  # ranked, best first
-    practices: tuple[Finding, ...] = ()  # time to accuracy: unranked, unpriced
     trials: tuple[Trial, ...] = ()
     trying: Trials | None = None  # how the trials were made; None: not asked for
     stack: Stack | None = None
@@ -190,7 +189,7 @@ class Diagnosis:
     output_tail: str = ""  # the script's last output, where it failed
     cost: Cost | None = None  # None: no price is known
     timeline: Timeline | None = None
-    ignored: tuple[Ignored, ...] = ()  # findings and practices, as `# trainperf: ignore` says
+    ignored: tuple[Ignored, ...] = ()  # as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
     trace: TraceFile | None = None  # None: none was asked for
     read_from: TraceRead | None = None  # None: a script was run

@@ -23,7 +23,7 @@ class Equivalence(StrEnum):
     ENVIRONMENT = "environment"  # outside the source
 
 
-Category = Literal["input", "model", "host", "sync", "memory", "storage", "environment", "practice"]
+Category = Literal["input", "model", "host", "sync", "memory", "storage", "environment"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,38 @@ class StorageWait:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """One of several ways to make a repair, by what is laid over the `data` of its finding.
+
+    Each step then holds `samples_per_step` times the samples that it holds now.
+    """
+
+    data: dict[str, Any]
+    samples_per_step: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """What it is called in trials: "workers=4"."""
+        return ", ".join(f"{name}={value}" for name, value in self.data.items())
+
+
+@dataclass(frozen=True)
+class TurnGain:
+    """What a repair gives a turn of the script by calls that were timed in place of its own.
+
+    `speedup` of the whole turn, with its interval, is by `pairs` of calls at least. `ratios` say of
+    each place of the finding how many times as quick the other call is, at least and at most; None
+    of one that was not timed or gave other numbers.
+    """
+
+    speedup: float
+    low: float
+    high: float
+    pairs: int
+    ratios: tuple[tuple[float, float, float] | None, ...]
+
+
+@dataclass(frozen=True)
 class Finding:
     """One cause: what is slow, how it shows, where, and what repairing it can give.
 
@@ -60,8 +92,11 @@ class Finding:
     given, with `bound_basis` saying where it comes from; `at_best` is the same at the favourable
     end of the noise: what decides whether it is tried. `text` is the evidence in a sentence or
     two with numbers; `advice` what to do, in the imperative; `snippet` the code to
-    paste. `rewritable` says that a patch can be written for it, and `data` is what its edit needs;
-    `slices` is what it is tried in.
+    paste. `rewritable` says that a patch can be written for it, and `data` is what its edit needs:
+    nobody but its fix reads it. Where several `variants` of the edit are listed, each is tried.
+    `slices` is what it is tried in. Once it is repaired each step holds `samples_per_step` times
+    the samples that it holds now. `in_place` is what the repair gives outside the training steps,
+    where that was timed in the run.
     `own` is the code of the user's that it tells of, `waits` what storage takes of a step.
     """
 
@@ -81,6 +116,9 @@ class Finding:
     own: OwnCode | None = None
     waits: StorageWait | None = None
     slices: Slices = "steps"
+    variants: tuple[Variant, ...] = ()
+    samples_per_step: float = 1.0
+    in_place: TurnGain | None = None
 
     @property
     def most(self) -> float | None:

@@ -153,8 +153,7 @@ def _asked(
 def every_finding(diagnosis: Diagnosis) -> dict[str, Finding]:
     """Return the findings of a run by their ids, those of the experiment among them."""
     apart = (change.finding for change in diagnosis.experiment_changes)
-    every = (*diagnosis.findings, *diagnosis.practices, *apart)
-    return {finding.id: finding for finding in every}
+    return {finding.id: finding for finding in (*diagnosis.findings, *apart)}
 
 
 def _edits(diff: str) -> list[str]:

@@ -36,10 +36,8 @@ class Judgement:
     def level(self, finding: Finding, diagnosis: Diagnosis) -> Level:
         """Return "error" for what makes `fail_on` fail, "warning" for another finding.
 
-        Practices are notes, and so are findings whose fix was tried and is not worth it.
+        One whose fix was tried and is not worth it is a note.
         """
-        if finding in diagnosis.practices:
-            return "note"
         if finding.id in failing(diagnosis, self.fail_on):
             return "error"
         return "note" if rejected(by_fix(diagnosis.trials).get(finding.id)) else "warning"

@@ -19,8 +19,6 @@ NO_EDIT = "no edit can be written for it: it takes a decision, see its advice"
 
 SMALLEST_GAIN = 0.02
 """A gain below this is not worth an edit, however sure it is."""
-WORK = "samples_per_step"
-"""Key of a finding's data: how many times the samples of a step each step holds once it is made."""
 
 
 @dataclass(frozen=True)
@@ -156,19 +154,21 @@ def decided_in_the_loop(
 def variants(finding: Finding) -> list[tuple[str, Finding]]:
     """The ways in which a fix can be made, each with its name and its finding.
 
-    A finding's data may list them under "variants", as what to lay over the data; most
-    findings have one way, without a name.
+    Most findings have one way, without a name.
     """
-    choices = finding.data.get("variants") or []
-    if len(choices) < 2:
+    if len(finding.variants) < 2:
         return [("", finding)]
-    made = []
-    for choice in choices:
-        # Its name has its values, but for that which only says how much a step then holds.
-        named = {name: value for name, value in choice.items() if name != WORK} or choice
-        name = ", ".join(f"{name}={value}" for name, value in named.items())
-        made.append((name, replace(finding, data={**finding.data, **choice})))
-    return made
+    return [
+        (
+            variant.name,
+            replace(
+                finding,
+                data={**finding.data, **variant.data},
+                samples_per_step=variant.samples_per_step,
+            ),
+        )
+        for variant in finding.variants
+    ]
 
 
 def loosest(kinds: Iterable[Equivalence]) -> Equivalence:
@@ -230,7 +230,7 @@ class Changes:
             most=own[0].most if len(ids) == 1 else None,
             warm_up_epochs=epochs,
             compiles=any(fix.compiles for fix in fixes),
-            work=math.prod(float(finding.data.get(WORK, 1.0)) for finding in own),
+            work=math.prod(finding.samples_per_step for finding in own),
         )
 
 

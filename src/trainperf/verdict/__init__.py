@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from trainperf.verdict.culprit import input_culprit
-from trainperf.verdict.order import after_trials, practices, ranked
+from trainperf.verdict.order import after_trials, ranked
 from trainperf.verdict.verdict import spinning, verdict, verdict_after
 
 __all__ = [
     "after_trials",
     "input_culprit",
-    "practices",
     "ranked",
     "spinning",
     "verdict",

@@ -17,7 +17,6 @@ SIDES: dict[Category, str] = {
     "sync": "Sync-bound",
     "memory": "Held up by memory",
     "environment": "Held back by the machine",
-    "practice": "Host-bound",
 }
 """How a verdict begins, by the category of what it names."""
 
@@ -65,8 +64,3 @@ class Answer:
         """The verdict in whole sentences."""
         text = f"{self.text}{self.gain}{self.tried}{self.doubt}.{self.more}"
         return Verdict(self.side, text, utilization, self.healthy, self.grade)
-
-
-def side_of(finding: Finding) -> Bottleneck:
-    """Which side of the step a finding concerns."""
-    return "host" if finding.category == "practice" else finding.category

@@ -29,7 +29,7 @@ _Order = tuple[int, float, int, str]
 
 
 def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
-    """The findings worth a reader's time, best first; practices are left out.
+    """The findings worth a reader's time, best first.
 
     What has no bound comes first where it decides everything (a GPU that is not used at
     all), else last: it costs no step anything. Next comes a function of the user's own that
@@ -44,8 +44,7 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
     for finding in findings:
         fix = by_id().get(finding.id)
         least = SMALLEST_GAIN if undisturbed(fix, finding.category, evidence) else noise
-        told = finding.bound is None or finding.bound > 1 + least
-        if told and finding.category != "practice":
+        if finding.bound is None or finding.bound > 1 + least:
             worth.append(finding)
     kept = [finding for finding in worth if not _told_by_others(finding, worth, evidence)]
     return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
@@ -134,8 +133,3 @@ def share_compared(finding: Finding, trial: Trial, evidence: Evidence) -> float:
     if isinstance(turn, Missing) or turn.turn not in ("fit", "epoch"):
         return 1.0
     return 1 - turn.share
-
-
-def practices(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings about time to accuracy, which have no price."""
-    return tuple(finding for finding in findings if finding.category == "practice")

@@ -21,7 +21,7 @@ from trainperf.model import (
 )
 from trainperf.model.words import ranks, size
 from trainperf.verdict import torch
-from trainperf.verdict.answer import SIDES, Answer, Case, side_of
+from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.culprit import input_culprit
 
 NOISY = 0.25
@@ -91,7 +91,7 @@ def _without_resident(case: Case) -> Answer | None:
     if first is None:
         return None
     text = f"{first.title}. Each step takes {ms(evidence.times.real)}"
-    return Answer(side_of(first), text, names=first.id)
+    return Answer(first.category, text, names=first.id)
 
 
 # ------------------------------------------------------------------ exchange and stragglers
@@ -340,4 +340,4 @@ def own_code(case: Case) -> Answer | None:
         f"{SIDES[first.category]}: {percent(first.own.share)} of each step passes in "
         f"{first.own.name}, {at(first.where[0])}, which {first.own.does}"
     )
-    return Answer(side_of(first), text)
+    return Answer(first.category, text)

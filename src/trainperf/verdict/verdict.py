@@ -22,7 +22,7 @@ from trainperf.model import (
 )
 from trainperf.model.outside import MOST_OF_IT, SPENT_ON
 from trainperf.model.words import measured
-from trainperf.verdict.answer import SIDES, Answer, Case, side_of
+from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.grades import probable, probably, sound, tried
 from trainperf.verdict.order import share_compared
 from trainperf.verdict.steps import NOISY, by_times, noise_of, own_code
@@ -150,7 +150,7 @@ def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> An
     if best.speedup is not None:
         figure = measured(best.speedup, best.low, best.high)
         gave = f" Repaired, {_repaired(best, evidence)} {figure} as fast."
-    side, named = side_of(first), f" {first.title}."
+    side, named = first.category, f" {first.title}."
     if share_compared(first, best, evidence) < MOST_OF_IT and mostly_outside(Case(evidence)):
         return replace(before, more=before.more + gave)
     if before.side == side and before.grade == "settled":
@@ -173,7 +173,7 @@ def _in_another_experiment(findings: Sequence[Finding], came: Mapping[str, Trial
             continue
         figure = measured(trial.speedup, trial.low, trial.high)
         text = f"{SIDES[finding.category]}: {finding.title}. Changed, it trained {figure} as fast, "
-        return Answer(side_of(finding), f"{text}as another experiment")
+        return Answer(finding.category, f"{text}as another experiment")
     return None
 
 

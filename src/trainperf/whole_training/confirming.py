@@ -253,7 +253,7 @@ def reserved_s(
     for one, saved_s in _promising(found, before):
         fix = by_id().get(one.id)
         waits = fix is not None and fix.warm_up_epochs > 0 and endless
-        in_steps = one.slices != "none" or one.data.get("in_place")
+        in_steps = one.slices != "none" or one.in_place is not None
         if (in_steps and not waits) or before.seconds_now is None:
             continue
         versions = (Version(before.seconds_now), Version(before.seconds_now - saved_s))
@@ -272,13 +272,13 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
     open_, findings, ids = _left(found, tried)
     kept = list[Finding]()
     for finding in found.findings:
-        gives = finding.data.get("in_place")
-        if finding.id not in open_ or not gives or gives["low"] <= 1 + floor(tried.control):
+        gives = finding.in_place
+        if finding.id not in open_ or gives is None or gives.low <= 1 + floor(tried.control):
             continue
         written = found.edits.write(findings, (*ids, finding.id))
         if finding.id not in written.patch.findings or written.patch.skipped:
             continue
-        timed = [site for site, r in zip(finding.where, gives["ratios"], strict=True) if r]
+        timed = [site for site, r in zip(finding.where, gives.ratios, strict=True) if r]
         lines = [(site, range(site.line, site.end_line + 1)) for site in timed]
         root, diff = written.patch.root, written.patch.diff
         edited = (
@@ -292,10 +292,10 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
             fix=finding.id,
             outcome=Outcome.KEPT,
             reason="",
-            speedup=gives["speedup"],
-            low=gives["low"],
-            high=gives["high"],
-            pairs=gives["pairs"],
+            speedup=gives.speedup,
+            low=gives.low,
+            high=gives.high,
+            pairs=gives.pairs,
             kept=True,
             bound=finding.bound,
             basis="calls",

@@ -115,8 +115,9 @@ def with_calls(training: Training, kept: Sequence[Finding]) -> Training:
     """
     ratios = {
         site: ratio
-        for one in kept
-        for site, ratio in zip(one.where, one.data["in_place"]["ratios"], strict=True)
+        for finding in kept
+        if finding.in_place is not None
+        for site, ratio in zip(finding.where, finding.in_place.ratios, strict=True)
         if ratio is not None
     }
     if not ratios or training.seconds_now is None or training.reason:

@@ -269,7 +269,7 @@ def test_evaluations_that_may_end_the_training_come_as_often_as_before():
 
 def test_the_batch_is_the_librarys_where_it_is_that_of_the_loader():
     (setting,) = GOVERNS["transformers"]["batch_size"]
-    data = {"batch_size": 8, "variants": [{"batch": 16}, {"batch": 32}]}
+    data = {"batch_size": 8, "batch": 16}
     trainer = replace(ARGUMENTS, settings={"per_device_train_batch_size": 8})
     assert setting.suits(trainer, data)
     several = replace(ARGUMENTS, settings={"per_device_train_batch_size": 4})
@@ -289,7 +289,7 @@ def bare(id_):
 
 def test_of_several_ways_none_is_advised_before_it_was_tried():
     evidence = run_by(ARGUMENTS)
-    data = {"workers": 2, "variants": [{"workers": 2}, {"workers": 4}]}
+    data = {"workers": 2}
     found = trainers.governed(replace(bare("torch_workers"), data=data), evidence)
     assert "`--dataloader_num_workers`" in found.advice
 

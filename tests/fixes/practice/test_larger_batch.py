@@ -36,4 +36,4 @@ def test_a_usual_rule_for_the_learning_rate_is_named(case: str, words: str) -> N
 
 def test_twice_and_four_times_the_batch_are_tried() -> None:
     (found,) = findings_to_try(evidence_of("healthy"), found=(), among=[FIX])
-    assert [way["batch"] for way in found.data["variants"]] == [256, 512]
+    assert [variant.name for variant in found.variants] == ["batch=256", "batch=512"]

@@ -26,7 +26,7 @@ def gain(ratio: float) -> float:
 
 def test_what_was_not_timed_gives_nothing_but_a_bound() -> None:
     finding = found("outside.spent[0].instead = null; outside.seconds = 20.0")
-    assert "in_place" not in finding.data
+    assert finding.in_place is None
     assert "On the same inputs" not in finding.text
     assert finding.bound == pytest.approx(20.0 / (20.0 - CALLED.seconds))
 
@@ -41,22 +41,23 @@ def test_the_bound_is_what_was_measured() -> None:
 
 
 def test_a_turn_gains_what_its_calls_save() -> None:
-    gives, timed = found().data["in_place"], CALLED.instead
+    gives, timed = found().in_place, CALLED.instead
+    assert gives is not None
     assert timed is not None
-    assert gives["speedup"] == pytest.approx(gain(timed.ratio))
-    assert (gives["low"], gives["high"]) == pytest.approx((gain(timed.low), gain(timed.high)))
-    assert (gives["pairs"], gives["turn"]) == (12, "fit")
-    assert gives["ratios"] == [pytest.approx((timed.ratio, timed.low, timed.high))]
+    assert gives.speedup == pytest.approx(gain(timed.ratio))
+    assert (gives.low, gives.high) == pytest.approx((gain(timed.low), gain(timed.high)))
+    assert gives.pairs == 12
+    assert gives.ratios == (pytest.approx((timed.ratio, timed.low, timed.high)),)
 
 
 def test_of_a_turn_that_was_not_seen_whole_nobody_knows_what_it_gains() -> None:
-    assert found("outside.whole = false").data.get("in_place") is None
+    assert found("outside.whole = false").in_place is None
 
 
 def test_what_returns_other_numbers_is_not_edited() -> None:
     finding = found("outside.spent[0].instead.apart = 0.2")
     assert finding.data["rows"] == [None]
-    assert "in_place" not in finding.data
+    assert finding.in_place is None
     assert "returned others (up to 20 % apart)" in finding.text
     assert finding.rewritable is False
 

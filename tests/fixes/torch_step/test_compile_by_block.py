@@ -89,18 +89,18 @@ def test_each_block_runs_compiled_and_one_is_compiled(monkeypatch: pytest.Monkey
 
 def test_both_ways_are_tried_where_there_are_blocks() -> None:
     finding = to_try(evidence_of(RUN, IN_BLOCKS))
-    assert [one[COMPILED] for one in finding.data["variants"]] == ["the model", BY_BLOCK]
-    assert "variants" not in to_try(evidence_of(RUN)).data
+    assert [variant.data[COMPILED] for variant in finding.variants] == ["the model", BY_BLOCK]
+    assert len(to_try(evidence_of(RUN)).variants) == 1
 
 
 def test_graphs_of_cuda_are_tried_where_a_gpu_waits_for_launches() -> None:
     times = evidence_of(RUN).times.real
     short = (Operator("aten::addmm", 24, times / 10),)
-    for gap, ways in ((0.0, []), (times, ["the model", IN_GRAPHS])):
+    for gap, ways in ((0.0, ["the model"]), (times, ["the model", IN_GRAPHS])):
         trace = replace(CUDA_TRACE, operators=short, fusable_s=times / 10, gap_s=gap)
         evidence = evidence_of(RUN, {"device": GPU, "torch.trace": trace})
-        variants = to_try(evidence).data.get("variants", [])
-        assert [one[COMPILED] for one in variants] == ways
+        variants = to_try(evidence).variants
+        assert [variant.data[COMPILED] for variant in variants] == ways
 
 
 def test_where_a_setting_compiles_there_is_one_way() -> None:
@@ -115,4 +115,4 @@ def test_where_a_setting_compiles_there_is_one_way() -> None:
     evidence = evidence_of(RUN, {**IN_BLOCKS, "torch.trainer": trainer})
     finding = to_try(evidence)
     assert finding.data["trainer"]["name"] == "torch_compile"
-    assert "variants" not in finding.data
+    assert finding.variants == ()

@@ -20,7 +20,7 @@ from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import Wanted, set_argument
 from trainperf.rewrite.configuration import line_of
 from trainperf.source.origins import Elsewhere, RecordedCall
-from trainperf.trainer_settings import GOVERNS, Setting, filled
+from trainperf.trainer_settings import GOVERNS, Setting
 
 Rewrite = Callable[["Script", Finding], None]
 
@@ -59,19 +59,17 @@ def governed(finding: Finding, evidence: Evidence) -> Finding:
         **seen_in_call(evidence, **trainer.settings),
     }
     several = "{" in setting.value  # which of several values is the best, a trial says
-    text, data = ("" if several else held["value"]), dict(finding.data)
-    if not several:
-        data.pop("variants", None)
-    advice = _advice(trainer, setting.name, text)
+    advice = _advice(trainer, setting.name, "" if several else held["value"])
     if finding.equivalence is Equivalence.SEMANTICS:
         advice = f"{finding.advice} {advice}"
     return replace(
         finding,
         where=(trainer.where,) if trainer.where is not None else finding.where,
         advice=advice,
-        snippet=_snippet(trainer, setting.name, filled(held["value"], finding.data)),
+        snippet=_snippet(trainer, setting.name, held["value"].format_map(finding.data)),
         rewritable=True,
-        data={**data, KEY: held},
+        data={**finding.data, KEY: held},
+        variants=finding.variants if several else (),
     )
 
 
@@ -119,7 +117,7 @@ def write(script: Script, finding: Finding, rewrite: Rewrite) -> None:
 
 
 def _set(script: Script, finding: Finding, held: Mapping[str, Any]) -> None:
-    name, text = held["name"], filled(held["value"], finding.data)
+    name, text = held["name"], held["value"].format_map(finding.data)
     if held["made"] == "command":
         _append(script, held, f"{held['source']}{name}", text)
         return

@@ -26,7 +26,7 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import Evidence, Finding, Site, is_taken
+from trainperf.model import Evidence, Finding, Site, Variant, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import starred
 from trainperf.source.module import Module, inside
@@ -78,11 +78,8 @@ class TorchPrefetchFactor(Fix):
             f"prefetch_factor={offered[0]})",
             # with as many workers as cores they rather fight for these
             sure=keeps_up(evidence) and loader.workers < cores_per_rank(evidence),
-            data={
-                "prefetch_factor": offered[0],
-                "variants": [{"prefetch_factor": n} for n in offered],
-                **seen_in_run(evidence),
-            },
+            data={"prefetch_factor": offered[0], **seen_in_run(evidence)},
+            variants=tuple(Variant({"prefetch_factor": batches}) for batches in offered),
         )
 
 

@@ -28,7 +28,7 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.model import Equivalence, Evidence, Finding, Site
+from trainperf.model import Equivalence, Evidence, Finding, Site, Variant
 from trainperf.rewrite import Script
 
 SWEEP = (1, 2, 4, 8)
@@ -166,11 +166,8 @@ def _other_number(
         where=places(loader),
         snippet=f"loader = DataLoader(dataset, ..., num_workers={workers})",
         sure=sure,
-        data={
-            "workers": workers,
-            "variants": [{"workers": n} for n in likeliest_first(workers, offered)],
-            **seen_in_run(evidence),
-        },
+        data={"workers": workers, **seen_in_run(evidence)},
+        variants=tuple(Variant({"workers": n}) for n in likeliest_first(workers, offered)),
         equivalence=Equivalence.EXACT if same else Equivalence.NUMERICS,
         rewritable=False if loader.iterable and not loader.sharded else None,
     )

@@ -13,7 +13,7 @@ from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_
 from trainperf.fixes.dataloader._loader import ranks
 from trainperf.fixes.rows import Callee, SetArgument, SetVariable
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Site, is_taken
+from trainperf.model import Equivalence, Evidence, Site, Variant, is_taken
 
 GPU_FULL = 0.90
 """Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
@@ -182,11 +182,8 @@ class TorchSetThreads(Fix):
             sure=evidence.device.kind == "CPU" and threads >= max(2, FAR_ABOVE * cores),
             advice=f"Call it with {cores} or fewer, and with 1 in workers of a loader.",
             snippet=f"torch.set_num_threads({cores})",
-            data={
-                "threads": cores,
-                "variants": [{"threads": number} for number in offered],
-                **seen_in_call(evidence, int=threads),
-            },
+            data={"threads": cores, **seen_in_call(evidence, int=threads)},
+            variants=tuple(Variant({"threads": number}) for number in offered),
         )
 
 

@@ -13,7 +13,7 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import bound_if_saved, gpu_busy, no_faster, probed_s, step_seconds
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import percent, times, worth
-from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Probe, Site, Variant, is_taken
 from trainperf.rewrite import Script
 from trainperf.rewrite.arguments import Wanted, set_at_origin
 from trainperf.source.origins import RecordedCall
@@ -58,7 +58,7 @@ class BatchSize(Fix):
 
     def decided_by(self, made: Probe, finding: Finding, evidence: Evidence) -> bool:
         """Return whether it ran so large a batch; what comes once a step is then half as often."""
-        twice = finding.data.get("samples_per_step") == 2
+        twice = finding.samples_per_step == 2
         return twice and no_faster(evidence.times.real, made, made.base_s)
 
     def look(self, evidence: Evidence) -> Cause | None:
@@ -101,14 +101,15 @@ class BatchSize(Fix):
             rewritable=made is not None and made[0].exact,
             data={
                 "batch_size": made[1],
+                "batch": LARGER[0] * made[1],
                 **seen_in_call(evidence, batch_size=made[1]),
-                "variants": [
-                    {"batch": grown * made[1], "samples_per_step": grown} for grown in LARGER
-                ],
-                "samples_per_step": LARGER[0],
             }
             if made
             else {},
+            variants=tuple(Variant({"batch": grown * made[1]}, grown) for grown in LARGER)
+            if made
+            else (),
+            samples_per_step=LARGER[0] if made else 1.0,
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -197,7 +198,7 @@ def _chosen(evidence: Evidence) -> tuple[Site, int] | None:
 def _enlarge(
     script: Script, site: Site, data: Mapping[str, Any], others: tuple[Site, ...] = ()
 ) -> None:
-    """Make the batches of the call at `site` larger, by `samples_per_step` of `data`.
+    """Make the batches of the call at `site` larger: as large as `batch` of `data`.
 
     The constant or the default of an option that it takes is changed where the run had that,
     with all else that reads it; what the call is given otherwise, in the call. `others` may be the
@@ -207,7 +208,8 @@ def _enlarge(
     called = ast.unparse(call.func).rpartition(".")[2]
     if called not in PLACES:
         raise CannotRewrite(f"the batches are made by {called}")
-    times, now, place = int(data["samples_per_step"]), int(data[NAME]), PLACES[called]
+    batch, now, place = int(data["batch"]), int(data[NAME]), PLACES[called]
+    times = batch // now
     given = script.argument(site, place, NAME)
     if called == "fit" and given is None and STEPS in script.call_keywords(site):
         raise CannotRewrite(f"{NAME} is not written out in the call")
@@ -221,7 +223,7 @@ def _enlarge(
     if given is None or not follows:
         with contextlib.suppress(CannotRewrite):
             seen = RecordedCall.of({**data, "now": now}, NAME, {})
-            wanted = Wanted(NAME, str(times * now), place)
+            wanted = Wanted(NAME, str(batch), place)
             set_at_origin(script, site, wanted, seen, shared=True)
             return
     if given is not None:
@@ -229,7 +231,7 @@ def _enlarge(
         return
     if called != "fit" or now != KERAS_DEFAULT:
         raise CannotRewrite(f"{NAME} is not written out in the call")
-    script.set_keyword(site, NAME, str(times * now))
+    script.set_keyword(site, NAME, str(batch))
 
 
 def _operand(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Evaluations and checkpoints for which the training stands still, and what could end it."""
+"""Evaluations and checkpoints for which the training stands still."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving, Unpriced
+from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.trainers import KEY
 from trainperf.fixes.common.words import at, ms, percent
@@ -333,43 +333,3 @@ def _fifth_turn(loop: ast.stmt, statement: ast.stmt) -> str:
     # with brackets where they need be
     ends = ast.unparse(ast.Compare(ast.Name(reached, ast.Load()), [ast.Eq()], [last]))
     return f"{fifth} or {ends}"
-
-
-MANY_EPOCHS = 20
-"""Epochs from which stopping at the best one can save a good part of the run."""
-
-
-class EarlyStopping(Fix):
-    """Stop when validation no longer improves, with `EarlyStopping`.
-
-    Why slow: No step is slow, but there may be more of them than needed: a fixed number of epochs
-    runs to its end even if the best one came long before.
-    Changes: Training ends after `patience` epochs without improvement and goes back to the best
-    weights.
-    When not: With learning-rate schedules made for a number of epochs, with noisy validation (a
-    small `patience` stops too soon), and in comparisons that need the same number of epochs.
-    """
-
-    framework = "tensorflow"
-    category = "practice"
-    equivalence = Equivalence.SEMANTICS
-    without_edit = "what is watched, and how long, is the experimenter's to say"
-
-    def look(self, evidence: Evidence) -> Cause | None:
-        """Find a long `fit` with validation whose callbacks have nothing that stops it."""
-        loop = evidence.loop
-        if loop.kind != "fit" or loop.early_stopping or not loop.has_validation:
-            return None
-        if (loop.epochs or 0) < MANY_EPOCHS:
-            return None
-        if any("stop" in name.lower() for name in loop.callbacks_given):
-            return None
-        return Cause(
-            title=f"{loop.epochs} epochs, and nothing that stops them early",
-            text=f"fit runs {loop.epochs} epochs and validates, but has no EarlyStopping. If "
-            "validation stops improving, the rest is computed for nothing.",
-            saves=Unpriced("it depends on the course of training"),
-            where=(loop.where,) if loop.where else (),
-            snippet='keras.callbacks.EarlyStopping(monitor="val_loss", patience=5, '
-            "restore_best_weights=True)",
-        )

@@ -21,7 +21,7 @@ from trainperf.fixes.tf_data.generator import (
     make_apart,
     plain_target,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Site, Variant, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, reached
 from trainperf.source.effects import changed_names, changes_shared, effects, filled_names
@@ -93,7 +93,7 @@ class NumpyBatching(Fix):
             saves=Saving("making batches fully overlapped with the step", ratio=ratio, of="all"),
             where=(called,) if called is not None and called.exact else (place,),
             snippet=SNIPPET.format(maker=maker),
-            data={} if width < 2 else {"variants": [{"calls": 1}, {"calls": width}]},
+            variants=tuple(Variant({"calls": calls}) for calls in (1, width)) if width > 1 else (),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -23,7 +23,7 @@ from trainperf.fixes.common.pipeline import (
     worker_said,
 )
 from trainperf.fixes.tf_data._source import LOAD, mapped
-from trainperf.model import Equivalence, Evidence, Finding, Site, Stage
+from trainperf.model import Equivalence, Evidence, Finding, Site, Stage, Variant
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, python_op
 from trainperf.source.effects import changes_shared
@@ -85,7 +85,7 @@ class TfMapParallel(Fix):
             snippet=f"dataset = dataset.map({name}, num_parallel_calls=tf.data.AUTOTUNE)",
             sure=is_dear(evidence, dearest),
             equivalence=Equivalence.NUMERICS if random else Equivalence.EXACT,
-            data=_choices(evidence),
+            variants=_choices(evidence),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
@@ -177,7 +177,7 @@ class TfPyFunction(Fix):
             advice="Write the function with TensorFlow ops, or prepare its results once.",
             snippet=f"{LOAD}dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)",
             sure=is_dear(evidence, dearest),
-            data=_choices(evidence) if serial else {},
+            variants=_choices(evidence) if serial else (),
             rewritable=bool(serial) and all(site.exact for site in serial),
         )
 
@@ -211,11 +211,11 @@ def _cycle(stage: Stage) -> int | None:
     return given if isinstance(given, int) and given > 0 else None
 
 
-def _choices(evidence: Evidence) -> dict[str, Any]:
+def _choices(evidence: Evidence) -> tuple[Variant, ...]:
     """The numbers of calls to choose from: a second one where the input waits."""
     if not waits(evidence):
-        return {}
-    return {"variants": [{"calls": WAITING_CALLS}, {"calls": AUTOTUNE}]}  # likeliest first
+        return ()
+    return Variant({"calls": WAITING_CALLS}), Variant({"calls": AUTOTUNE})  # likeliest first
 
 
 def run_in_parallel(script: Script, maps: Sequence[Site], data: dict[str, Any]) -> None:

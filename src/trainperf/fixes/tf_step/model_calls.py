@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
@@ -22,6 +21,7 @@ from trainperf.model import (
     Site,
     Slices,
     Spent,
+    TurnGain,
 )
 from trainperf.model.outside import CALLED_EAGERLY
 from trainperf.rewrite import Script
@@ -214,7 +214,8 @@ def _cause(
         "one another, give it several at a time.",
         snippet=snippet,
         rewritable=None if any(map(editable, rows)) else False,
-        data={"rows": rows, **_in_place(turn, list(placed.values()))},
+        data={"rows": rows},
+        in_place=_in_place(turn, list(placed.values())),
         slices=outside_steps(evidence),
     )
 
@@ -246,23 +247,19 @@ def _timed(found: Sequence[Spent]) -> str:
     )
 
 
-def _in_place(turn: Outside, placed: Sequence[Spent]) -> dict[str, Any]:
-    """What the edit gives a turn that was seen whole, by what was timed in place.
-
-    `ratios` are of each place: how many times as quick, at least, at most.
-    """
+def _in_place(turn: Outside, placed: Sequence[Spent]) -> TurnGain | None:
+    """What the edit gives a turn that was seen whole, by what was timed in place."""
     known = [s.instead if s.instead is not None and _same(s.instead) else None for s in placed]
-    ratios = [None if made is None else (made.ratio, made.low, made.high) for made in known]
+    ratios = tuple(None if made is None else (made.ratio, made.low, made.high) for made in known)
     if not turn.whole or not any(ratios):
-        return {}
+        return None
     pairs = list(zip(placed, ratios, strict=True))
     speedup, low, high = (
         turn.seconds / (turn.seconds - sum(_saved_s(s, ratio[i]) for s, ratio in pairs if ratio))
         for i in range(3)
     )
     fewest = min(made.pairs for made in known if made)
-    measured = {"speedup": speedup, "low": low, "high": high, "pairs": fewest}
-    return {"in_place": {**measured, "ratios": ratios, "turn": turn.turn}}
+    return TurnGain(speedup, low, high, fewest, ratios)
 
 
 def _is_batch(rows: int | None) -> bool:

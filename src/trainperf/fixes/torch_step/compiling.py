@@ -13,7 +13,7 @@ from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import compute_seconds
-from trainperf.model import Equivalence, Evidence, Finding, is_taken
+from trainperf.model import Equivalence, Evidence, Finding, Variant, is_taken
 from trainperf.rewrite import Script
 
 MOSTLY = 0.70
@@ -137,11 +137,8 @@ class TorchCompile(Fix):
             f"to minutes.{'' if on_gpu else ' It needs a C++ compiler.'}",
             snippet=f"{name} = torch.compile({name})" if wrapped else f"{name}.compile()",
             sure=_promises(evidence, could),
-            data={
-                "cls": model.cls,
-                **({"blocks": blocks} if blocks else {}),
-                **({"variants": [{COMPILED: way} for way in ways]} if ways[1:] else {}),
-            },
+            data={"cls": model.cls, **({"blocks": blocks} if blocks else {})},
+            variants=tuple(Variant({COMPILED: way}) for way in ways),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -1,4 +1,4 @@
-"""The ranked findings with what came of trying them, changes of the experiment, the practices."""
+"""The ranked findings with what came of trying them, and changes of the experiment."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
         _to_prove(finding, trial, diagnosis, page)
 
 
-def _by_hand(rejected: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
+def _by_hand(gone: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
     """Say what else may be done about the cause that the verdict names, as its edit was no help."""
     side = diagnosis.verdict.bottleneck
-    ways = ((finding, by_id().get(finding.id)) for finding in rejected if finding.category == side)
+    ways = ((finding, by_id().get(finding.id)) for finding in gone if finding.category == side)
     for finding, fix in ways:
         if fix is not None and fix.by_hand:
             page.heading("What to change")
@@ -124,19 +124,6 @@ def _by_hand(rejected: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
             page.paragraphs(finding.text, indent=4)
             page.paragraphs(fix.by_hand, indent=4)
             return
-
-
-def practices(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what concerns time to accuracy rather than the speed of a step."""
-    if not diagnosis.practices or diagnosis.verdict.healthy:
-        return
-    page.heading("Time to accuracy (not ranked, not priced)")
-    for practice in diagnosis.practices:
-        page.gap()
-        page.prose(say(practice.title, STRONG), first=exactly("  - "))
-        _place(practice, None, diagnosis, page)
-        page.paragraphs(f"{practice.text}\n\n{practice.advice}", indent=4)
-        _code(practice, page)
 
 
 def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
@@ -255,5 +242,4 @@ def _failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
 SECTIONS = (
     Section("findings", CHANGES, findings, short, side="changes"),
     Section("experiment", CHANGES + 50, experiment, short_experiment, side="experiment"),
-    Section("practices", CHANGES + 60, practices, side="practices"),
 )

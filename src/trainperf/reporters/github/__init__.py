@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainperf.model import Diagnosis, Finding, Site
+from trainperf.model import Diagnosis, Site
 from trainperf.model import words as units
 from trainperf.recording.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
@@ -31,7 +31,7 @@ class _Annotation:
 def render(
     diagnosis: Diagnosis, *, judgement: Judgement = ASKED_FOR_NOTHING, root: str = ""
 ) -> str:
-    """Return one command a line: what fails the check, the findings, the practices.
+    """Return one command a line: what fails the check, and the findings.
 
     At most `MOST` of each kind, the most severe first, and a notice that counts the rest.
     Files are relative to `root`, the repository's; a place outside it is not given.
@@ -66,20 +66,18 @@ def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
 
 
 def _findings(diagnosis: Diagnosis, judgement: Judgement) -> Iterable[_Annotation]:
-    for finding in (*diagnosis.findings, *diagnosis.practices):
+    for finding in diagnosis.findings:
         level = judgement.level(finding, diagnosis)
-        worth = "" if finding in diagnosis.practices else gives(finding, diagnosis)
-        yield _Annotation(level, *_words(finding, worth), next(iter(finding.where), None))
-
-
-def _words(finding: Finding, worth: str) -> tuple[str, str]:
-    parts = (
-        f"{worth[:1].upper()}{worth[1:]}." if worth else "",
-        finding.text,
-        finding.advice,
-        f"trainperf explain {finding.id}",
-    )
-    return f"trainperf: {finding.title}", "\n".join(one for one in parts if one)
+        worth = gives(finding, diagnosis)
+        parts = (
+            f"{worth[:1].upper()}{worth[1:]}.",
+            finding.text,
+            finding.advice,
+            f"trainperf explain {finding.id}",
+        )
+        message = "\n".join(part for part in parts if part)
+        title, site = f"trainperf: {finding.title}", next(iter(finding.where), None)
+        yield _Annotation(level, title, message, site)
 
 
 def _rest(left_out: dict[Level, int]) -> _Annotation:

@@ -27,7 +27,6 @@ PARTS = {
     "patch": "The patch",
     "next": "Next",
     "experiment": findings.EXPERIMENT,
-    "practices": "Time to accuracy",
     "input": "Input, stage by stage",
     "job": "The job and its ranks",
     "costs": "Where else the time goes",

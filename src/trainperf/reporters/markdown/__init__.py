@@ -85,9 +85,12 @@ def _joined(texts: list[str]) -> bytes:
 def _judged(judgement: Judgement, diagnosis: Diagnosis) -> Iterator[str]:
     """What a check says, and which findings make it fail."""
     yield inline(judgement.answer)
-    found = (*diagnosis.findings, *diagnosis.practices)
-    failing = [one for one in found if judgement.level(one, diagnosis) == "error"]
-    problems = [*judgement.problems, *(f"{one.title} ({one.id})" for one in failing)]
+    failing = (
+        f"{finding.title} ({finding.id})"
+        for finding in diagnosis.findings
+        if judgement.level(finding, diagnosis) == "error"
+    )
+    problems = [*judgement.problems, *failing]
     if problems:
         yield "**Why the check fails**"
         yield "\n".join(f"- {inline(problem)}" for problem in problems)

@@ -29,7 +29,7 @@ def render(
     root: str = "",
     suppressed: bool = True,
 ) -> str:
-    """Return one run with a result for each finding and practice.
+    """Return one run with a result for each finding.
 
     Files beneath `root`, the repository's, are relative to it. What the source says to
     ignore is a result with a suppression, unless `suppressed` is false: GitHub's code
@@ -37,11 +37,10 @@ def render(
     """
     root = root or diagnosis.cwd
     ignored = diagnosis.ignored if suppressed else ()
-    findings = (*diagnosis.findings, *diagnosis.practices, *(one.finding for one in ignored))
+    findings = (*diagnosis.findings, *(one.finding for one in ignored))
     ids = list(dict.fromkeys(one.id for one in findings))
     results = [
-        _result(one, diagnosis, judgement, root, ids.index(one.id))
-        for one in (*diagnosis.findings, *diagnosis.practices)
+        _result(one, diagnosis, judgement, root, ids.index(one.id)) for one in diagnosis.findings
     ]
     if ignored:  # where one result has it, all are to have it
         results = [{**one, "suppressions": []} for one in results]
@@ -50,7 +49,7 @@ def render(
     driver = {
         "name": "trainperf",
         "version": diagnosis.trainperf_version,
-        "rules": [_rule(first[id_], first[id_] in diagnosis.practices) for id_ in ids],
+        "rules": [_rule(first[id_]) for id_ in ids],
     }
     return log(
         driver,
@@ -60,15 +59,15 @@ def render(
     )
 
 
-def _rule(finding: Finding, practice: bool) -> Json:
+def _rule(finding: Finding) -> Json:
     """The rule of a finding, whatever the run: from the catalogue, where it knows the id."""
-    fix, level = by_id().get(finding.id), "note" if practice else "warning"
+    fix = by_id().get(finding.id)
     if fix is not None:
-        return rule(fix, level)
+        return rule(fix)
     return {
         "id": finding.id,
         "shortDescription": {"text": plain(finding.title)},
-        "defaultConfiguration": {"level": level},
+        "defaultConfiguration": {"level": "warning"},
         "properties": {"tags": ["performance", finding.category]},
     }
 
@@ -77,8 +76,7 @@ def _result(
     finding: Finding, diagnosis: Diagnosis, judgement: Judgement, root: str, index: int
 ) -> Json:
     trial = by_fix(diagnosis.trials).get(finding.id)
-    practice = finding in diagnosis.practices
-    worth = "" if practice else f"{gives(finding, diagnosis)}."
+    worth = f"{gives(finding, diagnosis)}."
     parts = (f"{finding.title}.", worth[:1].upper() + worth[1:], finding.text, finding.advice)
     places = finding.where or _stand_in(diagnosis)
     result: Json = {

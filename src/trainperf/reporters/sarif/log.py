@@ -31,7 +31,7 @@ def log(driver: Json, invocation: Json, results: Sequence[Json], **more: Any) ->
     return json.dumps(whole, indent=2, ensure_ascii=False)
 
 
-def rule(fix: Fix, level: str) -> Json:
+def rule(fix: Fix) -> Json:
     """Return what a fix is about, whatever the run."""
     why = fix.documentation.partition(HEADINGS[0])[2].partition(HEADINGS[1])[0]
     return {
@@ -39,7 +39,7 @@ def rule(fix: Fix, level: str) -> Json:
         "shortDescription": {"text": fix.summary},
         "fullDescription": {"text": " ".join(why.split()) or fix.summary},
         "help": {"text": fix.documentation, "markdown": fix.documentation},
-        "defaultConfiguration": {"level": level},
+        "defaultConfiguration": {"level": "warning"},
         "properties": {"tags": ["performance", fix.category]},
     }
 

@@ -161,11 +161,12 @@ def _added(
     alone = means.join(lean)
     found, unmeasured = means.measured([] if isinstance(alone, str) else [alone])
     measured = next(iter(found.values()), None)
-    drop = _drop(measured, without_idle, means.baseline, unmeasured)
+    sure = not set(partners).isdisjoint(lean)
+    drop = _drop(measured, without_idle, means.baseline, unmeasured, sure)
     if drop is None and measured is not None:
         return measured
     more = _speedup(top) > (1 + floor(means.baseline.control)) * _speedup(without_idle)
-    if more and not set(partners) & set(top.candidate.fixes):
+    if more and not sure:
         return top
     assert drop is not None
     dropped.update((fix, drop) for fix in lean if fix not in without_idle.candidate.fixes)

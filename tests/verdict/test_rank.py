@@ -190,3 +190,11 @@ def test_the_culprit_of_the_input_is_the_users_own_function_where_there_is_one(
     case: str, says: str
 ) -> None:
     assert input_culprit(evidence_of(case)).startswith(says)
+
+
+def test_a_loop_of_slow_steps_is_given_the_budget_that_may_do() -> None:
+    answer = said("torch_memmap_gpt | times.real = missing; startup.to_first_step_s = 40.0")
+    assert answer.text == (
+        "Nothing was measured: the loop made too few steps; the first was over after 40.0 s, "
+        "so --budget 8min may do."
+    )

@@ -21,11 +21,15 @@ from trainperf.model import (
     known,
 )
 from trainperf.model.outside import MOST_OF_IT, SPENT_ON
-from trainperf.model.words import measured
+from trainperf.model.words import budget, measured, seconds
 from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.grades import probable, probably, sound, tried
 from trainperf.verdict.order import share_compared
 from trainperf.verdict.steps import NOISY, by_times, noise_of, own_code
+
+SLOW_START_S, TIMED_STEPS = 10.0, 12
+"""A start to the end of the first step that long may be its step's, of which so many are timed
+before anything is known: warm-up, real steps and some with their batch there."""
 
 A_LINE, LONGEST_LINE = 0.2, 60
 """A line is named from this share of a step on, by so many characters of its text at most."""
@@ -66,11 +70,19 @@ def _answer(case: Case, trials: Sequence[Trial] = ()) -> Answer:
     return replace(found, more=found.more + more)
 
 
+def _too_few(evidence: Evidence) -> str:
+    """Say that the loop made too few steps, and how long they may take if its first was slow."""
+    text, startup = "the loop made too few steps", evidence.startup
+    if startup is None or startup.to_first_step_s < SLOW_START_S:
+        return text
+    needed = budget(TIMED_STEPS * startup.to_first_step_s)
+    return f"{text}; the first was over after {seconds(startup.to_first_step_s)}, so --budget {needed} may do"
+
+
 def _graded(case: Case, trials: Sequence[Trial]) -> Answer:
     evidence, first = case.evidence, case.first
     if isinstance(evidence.times.real_, Missing):
-        text = "Nothing was measured: the loop made too few steps"
-        return Answer("none", text, grade="not examined")
+        return Answer("none", f"Nothing was measured: {_too_few(evidence)}", grade="not examined")
     if first is not None and first.category == "environment" and first.bound is None:
         text = f"{first.title}: nothing else matters until that is repaired"
         return Answer("environment", text, names=first.id)

@@ -75,8 +75,9 @@ def _too_few(evidence: Evidence) -> str:
     text, startup = "the loop made too few steps", evidence.startup
     if startup is None or startup.to_first_step_s < SLOW_START_S:
         return text
-    needed = budget(TIMED_STEPS * startup.to_first_step_s)
-    return f"{text}; the first was over after {seconds(startup.to_first_step_s)}, so --budget {needed} may do"
+    first = startup.to_first_step_s
+    needed = budget(TIMED_STEPS * first)
+    return f"{text}; the first was over after {seconds(first)}, so --budget {needed} may do"
 
 
 def _graded(case: Case, trials: Sequence[Trial]) -> Answer:

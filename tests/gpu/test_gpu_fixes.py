@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from gpu_kit import PLAIN_S, SCRIPTS, Place, kept, nothing_about_input, on_gpu
 
+RATES = (("flops", "base_s"), ("product_flops", "candidate_s"))
 PROVEN_S = 2 * PLAIN_S + 62
 """Two plain runs, a diagnosis of 60 s, and its repair."""
 
 
-def proven(place: Place, script: str, fix: str, allowed: float = 0.05, budget: str = "60s") -> None:
-    """One fix is kept, and gives in a plain run what its trial said."""
+def proven(
+    place: Place, script: str, fix: str, allowed: float = 0.05, budget: str = "60s"
+) -> dict[str, Any]:
+    """The report in which one fix is kept, which gives in a plain run what its trial said."""
     before = place.plain(script)
     report = place.diagnosed(script, options=("--budget", budget, "--only", fix))
     kept(report, fix)
     place.fixed(report)
     after = place.plain(script)
     place.row(fix, before / after, report["stack"]["speedup"], allowed)
+    return report
 
 
 @pytest.mark.timeout(300)
 @on_gpu(seconds=PROVEN_S)
 def test_tf32_is_kept_for_float32_linears(place: Place) -> None:
-    proven(place, "linears.py", "torch_matmul_precision", allowed=0.10)
+    report = proven(place, "linears.py", "torch_matmul_precision", allowed=0.10)
+    probe = report["evidence"]["probes"]["matmul_rate"]
+    rates = [probe["detail"][of] / probe[seconds] for of, seconds in RATES]
+    place.row("large linears beside one large product", 1.0, rates[0] / rates[1], 0.3)
 
 
 @pytest.mark.timeout(300)

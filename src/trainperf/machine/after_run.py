@@ -13,8 +13,6 @@ from trainperf.evidence.objects import seen
 from trainperf.machine.storage import reads
 from trainperf.model import Machine, Objects, Reads, Recording
 
-FROM_S3 = "the steps opened no files: they read from S3"
-
 REGIONS_S = 3.0
 """Seconds for S3 to say where buckets are; what is not known by then is not waited for."""
 
@@ -41,7 +39,7 @@ def probe_storage(
         found, why = reads.probe(recording, kind, interrupted=interrupted)
     if complete and instance is not None and instance.region and not interrupted():
         objects = with_regions(objects, {**os.environ, **recording.run.env})
-    why = FROM_S3 if remote and why in (reads.NO_FILES, reads.NO_NAMES) else why
+    why = "" if remote and why == reads.NO_NAMES else why
     return replace(recording, reads=found, reads_reason=why, objects=objects)
 
 

@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -129,24 +128,17 @@ STAT_S = 1.0
 LEAST_STATED = 20
 EXAMPLES = 3
 
-OPENED = "Python opened them"
-NAMED = "named in the dataset"
-HELD = "held open or mapped"
-
 
 @dataclass
 class _Seen:
-    """Files on one volume: sizes by path, and how each was noticed."""
+    """Files on one volume: sizes by path."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     there: list[tuple[str, int]] = field(default_factory=list)  # those not removed since
-    how: Counter[str] = field(default_factory=Counter)
 
 
 PROBES_S = 6.0
 """Seconds after which no further volume is probed: each takes about two."""
-
-NO_FILES = "the steps opened no files: the data is in memory, or comes over the network"
 
 NO_NAMES = "bytes were read, but by code that names no files"
 
@@ -161,7 +153,7 @@ PSEUDO = frozenset(
 """File systems that hold no data; a read there may have an effect."""
 
 Found = tuple[tuple[Reads, ...], str]
-"""The reads from each volume, and the reason why there are none."""
+"""The reads from each volume, and the reason why there are none; "" where no file was read."""
 
 
 def of_files(recording: Recording) -> tuple[Event, ...]:
@@ -175,28 +167,25 @@ def examined(
     instance: InstanceType | None = None,
     tell: Callable[[Found], None] = lambda found: None,
 ) -> Found:
-    """Return what was read from each volume, most files first, or () and the reason.
+    """Return what was read from each volume, most files first, or () and the reason, as `Found`.
 
     Reads at most 64 MiB of 200 files in about 2 s per volume, and writes nothing. `root` is
     where /proc and /sys are looked for, `instance` what the EBS limit is taken from. `tell`
     takes what is known so far, before each volume is probed: it may not answer.
     """
-    if not events:
-        return (), "no loop was timed that could have read files"
-    names = dict(_names(events))
+    names = dict.fromkeys(path for event in events for path in _names(event))
     if not names:
         unnamed = any(event["counted"] and event["read_bytes"] > 10**6 for event in events)
-        return (), NO_NAMES if unnamed else NO_FILES
+        return (), NO_NAMES if unnamed else ""
     mounted = mounts(root)
     by_volume: dict[Volume, _Seen] = {}
     stated = 0
     kept = {path: size for event in events for path, size in event["sizes"].items()}
-    for path, how, size, volume in _on_volumes(names, kept, mounted, root, instance):
+    for path, size, volume in _on_volumes(names, kept, mounted, root, instance):
         seen = by_volume.setdefault(volume, _Seen())
         seen.sizes[path] = kept[path] if size is None else size
         if size is not None:
             seen.there.append((path, size))
-        seen.how[how] += 1
         stated += 1
     if not stated:
         return (), "the files that were read are not there any more, or cannot be seen from here"
@@ -221,28 +210,23 @@ def _timed(
     return tuple(found[one] for one in ordered), ""
 
 
-def _names(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-    """Paths and how each was noticed; names in a dataset count where no open was seen."""
-    for event in events:
-        yield from ((path, HELD) for path in event["held"])
-        if not event["opens"]:
-            yield from ((path, NAMED) for path in event["named"])
-        else:
-            yield from ((path, OPENED) for path in event["paths"])
+def _names(event: Event) -> Sequence[str]:
+    """The files that were read; names in a dataset count where no open was seen."""
+    return [*event["held"], *(event["paths"] if event["opens"] else event["named"])]
 
 
 def _on_volumes(
-    names: dict[str, str],
+    names: Iterable[str],
     kept: dict[str, int],
     mounted: Sequence[Mount],
     root: Path,
     instance: InstanceType | None,
-) -> Iterator[tuple[str, str, int | None, Volume]]:
-    """Path, how it was noticed, size and volume; the size is None for one only `kept` knows."""
+) -> Iterator[tuple[str, int | None, Volume]]:
+    """Path, size and volume; the size is None for one only `kept` knows."""
     until = time.monotonic() + STAT_S
     volumes: dict[str, Volume] = {}
     unknown = Volume("", "", "")
-    for many, (path, how) in enumerate(names.items()):
+    for many, path in enumerate(names):
         if many >= LEAST_STATED and time.monotonic() > until:
             return
         size = _size(path)
@@ -253,7 +237,7 @@ def _on_volumes(
             continue
         if mount is not None and mount.point not in volumes:
             volumes[mount.point] = volume_of(mount, root, instance)
-        yield path, how, size, unknown if mount is None else volumes[mount.point]
+        yield path, size, unknown if mount is None else volumes[mount.point]
 
 
 def _size(path: str) -> int | None:
@@ -277,7 +261,6 @@ def _reads(volume: Volume, seen: _Seen, events: Sequence[Event], stated: int) ->
         sizes=(_percentile(sizes, 0.1), _percentile(sizes, 0.5), _percentile(sizes, 0.9)),
         total_bytes=round(sum(sizes) * files / len(sizes)),
         examples=tuple(list(seen.sizes)[:EXAMPLES]),
-        seen_by=", ".join(how for how, _ in seen.how.most_common()),
         reason=NO_TIME,
         at_least=any(event["at_least"] for event in events),
     )

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from reporters.samples import CACHE, INPUT_BOUND, PARALLEL_MAP
-from trainperf.check.answering import Baseline, answer, shortcomings
+from trainperf.check.answering import Baseline, Limits, answer, shortcomings
 from trainperf.check.running import Repeat, Runs, Speed
-from trainperf.model import Check, Compared, Limits
+from trainperf.model import Check, Compared
 
 IDS = (PARALLEL_MAP.id, CACHE.id)
 BOUNDS = (PARALLEL_MAP.bound, CACHE.bound)

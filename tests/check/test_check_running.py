@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from reporters.samples import FAILED, INPUT_BOUND, timed
 from trainperf.check import running
-from trainperf.check.answering import Baseline, settled
+from trainperf.check.answering import Baseline, Limits, settled
 from trainperf.check.running import Means, Repeat, Runs, Speed
-from trainperf.model import Diagnosis, Limits
+from trainperf.model import Diagnosis
 
 LIMITS = Limits(0.05, None, "none", strict=False)
 

@@ -153,6 +153,14 @@ def test_the_invocation_tells_how_it_ended_what_was_ignored_and_what_not_measure
 # ------------------------------------------------------------------- GitHub's commands
 
 
+def test_what_was_tried_and_is_not_kept_has_the_advice_by_hand() -> None:
+    told = next(one for one in run(NOTHING_KEPT)["results"] if one["ruleId"] == "tf_generator")
+    (finding,) = (one for one in NOTHING_KEPT.findings if one.id == "tf_generator")
+    for text in (told["message"]["text"], github.render(NOTHING_KEPT)):
+        assert "By hand: make the samples once" in text
+        assert finding.advice not in text
+
+
 def kinds(diagnosis: Diagnosis, *judged: Any) -> list[str]:
     return [one["kind"] for one in commands(diagnosis, *judged)]
 

@@ -125,6 +125,8 @@ def test_each_way_to_make_a_fix_is_a_candidate_of_its_own(run):
     assert [".a()" in text_of(found[0]), ".b()" in text_of(found[1])] == [True, True]
     assert found[1].finding.data["call"] == ".b()"
     assert [candidate.work for candidate in found] == [1.0, 2.0]
+    assert [candidate.bound for candidate in found] == [2.0, None]
+    assert [candidate.most for candidate in found] == [2.0, 2.0]
 
 
 def test_what_saves_between_epochs_is_tried_only_if_it_is_known_how_long_one_is(run):

@@ -112,8 +112,14 @@ def test_of_epochs_of_one_turn_each_is_one_wherever_its_opening_was_counted():
     assert (piece.epochs, piece.steps, piece.seconds) == (3, 3, pytest.approx(3 * 0.3))
 
 
+def test_a_change_that_makes_an_epoch_one_step_long_cannot_be_compared():
+    leg = Epochs(lambda steps, _: 0, step_s=0.2, work=16.0)
+    with pytest.raises(LegFailed, match="makes an epoch one step long"):
+        taken(leg, 0.1, 1, Epoch(steps=16, seconds=0.2))
+
+
 def test_a_leg_whose_epochs_have_another_length_fails_with_that_reason():
-    with pytest.raises(LegFailed, match="do not all have 5 steps"):
+    with pytest.raises(LegFailed, match="do not all have 5 steps, so none could be compared"):
         taken(SimulatedLeg(Machine()), 0.1, 1, Epoch(steps=5, seconds=0.6))
 
 

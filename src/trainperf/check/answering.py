@@ -18,13 +18,25 @@ from trainperf.model import (
     Compared,
     Diagnosis,
     Finding,
-    Limits,
     Reason,
 )
 from trainperf.model.words import seconds, share
 
 POOR = 0.05
 """Runs of a baseline that differ by more can tell no usual regression."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The criteria of a check: shares of 1, None where none was given.
+
+    `fail_on` is "none", "any", or the speed-up from which a new finding counts.
+    """
+
+    max_regression: float
+    min_utilization: float | None
+    fail_on: str | float
+    strict: bool
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,6 @@ def answer(saved: Baseline, against: Compared, runs: Runs, limits: Limits) -> Ch
         reasons=reasons,
         times=_times(times),
         runs=times.runs,
-        limits=limits,
         baseline=against,
     )
 

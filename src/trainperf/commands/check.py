@@ -127,13 +127,10 @@ def _against_file(
     """Check against a baseline, or any saved report, and exit."""
     from trainperf.check import answering
     from trainperf.commands import outputs
-    from trainperf.model import Limits
 
     asked = outputs.parse(settings.output_format)
-    saved, limits = (
-        answering.load(path, target.label),
-        Limits(most, least, settings.fail_on, strict),
-    )
+    saved = answering.load(path, target.label)
+    limits = answering.Limits(most, least, settings.fail_on, strict)
     here = replace(saved.evidence, machine=inspected(target.cwd))
     _refuse(saved, replace(saved, evidence=here), path, target)
     runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, limits))

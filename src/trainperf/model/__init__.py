@@ -9,17 +9,14 @@ of 1, unless a name says otherwise (`_percent`, `_mib`).
 from __future__ import annotations
 
 from trainperf.model.basics import Missing, Site, is_taken, known, taken
-from trainperf.model.check import Answer, Check, CheckedTimes, Compared, Limits, Reason
+from trainperf.model.check import Answer, Check, CheckedTimes, Compared, Reason
 from trainperf.model.diagnosis import (
     Bottleneck,
     Diagnosis,
     ExperimentChange,
     Grade,
     Ignored,
-    Moment,
     Overhead,
-    Span,
-    Timeline,
     TraceFile,
     TraceRead,
     Verdict,

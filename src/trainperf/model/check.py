@@ -27,19 +27,6 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The criteria of a check: shares of 1, None where none was given.
-
-    `fail_on` is "none", "any", or the speed-up from which a new finding counts.
-    """
-
-    max_regression: float
-    min_utilization: float | None
-    fail_on: str | float
-    strict: bool
-
-
-@dataclass(frozen=True)
 class CheckedTimes:
     """The times that were compared: seconds of the fastest steps, of a sample, of a run.
 
@@ -80,5 +67,4 @@ class Check:
     reasons: tuple[Reason, ...]
     times: CheckedTimes | None
     runs: int
-    limits: Limits
     baseline: Compared

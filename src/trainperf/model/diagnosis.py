@@ -26,41 +26,6 @@ WorkUnit = Literal["real tokens", "samples", "steps"]
 
 
 @dataclass(frozen=True)
-class Span:
-    """A phase of the observed run; seconds since its start."""
-
-    phase: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
-class Moment:
-    """How busy the machine was at one moment; `t` in seconds since the start of the run.
-
-    `cpu_cores` counts the script's processes, `machine_cpu_cores` everything. `gpu_percent`
-    has one entry per GPU, None where the driver did not say. `rss` is bytes.
-    """
-
-    t: float
-    cpu_cores: float | None
-    machine_cpu_cores: float | None
-    rss: int | None
-    gpu_percent: tuple[float | None, ...] = ()
-    read_bytes_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """The samples of the observed run, thinned to a few hundred, with its phases."""
-
-    seconds: float
-    cores: float
-    phases: tuple[Span, ...]
-    moments: tuple[Moment, ...]
-
-
-@dataclass(frozen=True)
 class ExperimentChange:
     """A change that is faster and makes the training another one: in no patch unless asked for.
 
@@ -188,7 +153,6 @@ class Diagnosis:
     seconds: float = 0.0  # what the whole diagnosis took
     output_tail: str = ""  # the script's last output, where it failed
     cost: Cost | None = None  # None: no price is known
-    timeline: Timeline | None = None
     ignored: tuple[Ignored, ...] = ()  # as `# trainperf: ignore` says
     check: Check | None = None  # None: nothing was checked
     trace: TraceFile | None = None  # None: none was asked for

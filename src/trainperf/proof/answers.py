@@ -13,7 +13,6 @@ from trainperf.model import (
     CheckedTimes,
     Compared,
     Control,
-    Limits,
     Outcome,
     Proof,
     Reason,
@@ -172,8 +171,7 @@ def checked(
         )
     )
     against = Compared(name, "", "", trainperf.__version__, "", os.uname().nodename, 1)
-    limits = Limits(most, None, "none", strict)
-    return Check(outcome, status, text, (reason,), times, 1, limits, against)
+    return Check(outcome, status, text, (reason,), times, 1, against)
 
 
 def _percent(ratio: float) -> str:

@@ -154,7 +154,8 @@ def decided_in_the_loop(
 def variants(finding: Finding) -> list[tuple[str, Finding]]:
     """The ways in which a fix can be made, each with its name and its finding.
 
-    Most findings have one way, without a name.
+    Most findings have one way, without a name. One that has steps hold more samples has no bound
+    of its own: that of the finding was not made for it.
     """
     if len(finding.variants) < 2:
         return [("", finding)]
@@ -165,6 +166,8 @@ def variants(finding: Finding) -> list[tuple[str, Finding]]:
                 finding,
                 data={**finding.data, **variant.data},
                 samples_per_step=variant.samples_per_step,
+                bound=finding.bound if variant.samples_per_step == 1 else None,
+                at_best=finding.most,
             ),
         )
         for variant in finding.variants

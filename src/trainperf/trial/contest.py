@@ -167,7 +167,9 @@ def take(
             piece = replace(piece, seconds=seconds, epochs=count, work=work)
         return piece, max(piece.seconds / piece.steps, step_s / FASTEST)
     assert turns is not None
-    what = f"its epochs do not all have {turns.steps:,} steps, so none could be compared"
+    if turns.steps == 1:
+        raise LegFailed("makes an epoch one step long, so that its steps cannot be compared")
+    what = f"makes epochs that do not all have {turns.steps:,} steps, so none could be compared"
     raise LegFailed(what)
 
 

@@ -267,7 +267,8 @@ class Temporary:
             import weakref
 
             registry = dict(getattr(weakref.finalize, "_registry", {}))
-            removed = {info.args[0] for info in registry.values() if info.args}
+            firsts = (info.args[0] for info in registry.values() if info.args)
+            removed = {first for first in firsts if isinstance(first, str)}
             for name in self._elsewhere:
                 if name not in removed:
                     self._record.write("kept", name=name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import trainperf
@@ -15,7 +14,6 @@ from trainperf.model import (
     Device,
     Diagnosis,
     Ending,
-    Event,
     Evidence,
     Finding,
     Framework,
@@ -23,14 +21,10 @@ from trainperf.model import (
     Machine,
     Measure,
     Missing,
-    Moment,
     NotTaken,
     Patch,
     Recording,
-    Sample,
-    Span,
     Stack,
-    Timeline,
     Times,
     Verdict,
 )
@@ -48,9 +42,6 @@ _MEANINGS = {
     "SIGTERM": "somebody asked it to end",
     "SIGXCPU": "its limit of processor time is used up",
 }
-
-MOMENTS = 240
-"""Moments kept at most: about one for each three pixels of a page."""
 
 FAILED = (Ending.FAILED, Ending.SIGNALLED)
 SHOWN = (*FAILED, Ending.STALLED)
@@ -70,7 +61,6 @@ def assemble(
     diagnosis = replace(
         _head(recording, evidence, verdict, parts),
         cost=parts.read_or(None, "the cost", cost, evidence),
-        timeline=parts.read_or(None, "the timeline", timeline, recording, evidence.machine.cores),
         findings=findings,
         patch=patch,
         not_measured=parts.read_or((), "what was not measured", not_measured, recording, evidence),
@@ -181,59 +171,3 @@ def cost_after(before: Cost | None, stack: Stack | None) -> Cost | None:
         million_samples_after=None if million is None else million * (share or 1 / stack.speedup),
         epoch_after=None if epoch is None or share is None else epoch * share,
     )
-
-
-def timeline(recording: Recording, cores: float) -> Timeline | None:
-    """How busy the machine was over the run; None where nothing was sampled.
-
-    `cores` is how many the script may use. Samples are thinned by taking the mean of
-    neighbours. The phases are those of the process that went through most of them.
-    """
-    samples = [sample for sample in recording.samples if sample.host is not None or sample.gpus]
-    if not samples:
-        return None
-    processes = recording.events.values()
-    marked = ([event for event in events if event["e"] == "phase"] for events in processes)
-    many = -(-len(samples) // MOMENTS)
-    groups = (samples[at : at + many] for at in range(0, len(samples), many))
-    return Timeline(
-        seconds=recording.ended - recording.started,
-        cores=cores,
-        phases=tuple(_spans(max(marked, key=len, default=[]), recording)),
-        moments=tuple(_moment(group, recording.started) for group in groups),
-    )
-
-
-def _spans(marks: list[Event], recording: Recording) -> Iterator[Span]:
-    """The phases in a row; neighbours of one name are one."""
-    started, ended = recording.started, recording.ended
-    phase, since = "start-up", started
-    for mark in marks:
-        at = min(max(float(mark["t"]), started), ended)
-        if mark["p"] == phase:
-            continue
-        if at > since:
-            yield Span(phase, since - started, at - started)
-        phase, since = str(mark["p"]), at
-    if ended > since:
-        yield Span(phase, since - started, ended - started)
-
-
-def _moment(group: list[Sample], started: float) -> Moment:
-    hosts = [sample.host for sample in group if sample.host is not None]
-    busy: dict[int, list[float | None]] = {}
-    for gpu in (gpu for sample in group for gpu in sample.gpus):
-        busy.setdefault(gpu.index, []).append(gpu.utilization_percent)
-    return Moment(
-        t=sum(sample.t for sample in group) / len(group) - started,
-        cpu_cores=_mean([host.cpu_cores for host in hosts]),
-        machine_cpu_cores=_mean([host.machine_cpu_cores for host in hosts]),
-        rss=max((host.rss for host in hosts), default=None),
-        gpu_percent=tuple(_mean(busy[index]) for index in sorted(busy)),
-        read_bytes_s=_mean([host.read_bytes_s for host in hosts]),
-    )
-
-
-def _mean(values: list[float | None] | list[float]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

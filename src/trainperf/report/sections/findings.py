@@ -83,14 +83,13 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
         page.gap()
         page.prose(NONE)
     trials, others = by_fix(diagnosis.trials), apart(diagnosis)
-    advice = [one for one in diagnosis.findings if one.id not in others]
-    left = [finding for finding in advice if not rejected(trials.get(finding.id))]
+    found = [finding for finding in diagnosis.findings if finding.id not in others]
+    left = [finding for finding in found if not rejected(trials.get(finding.id))]
     if not (left or any(trial.kept for trial in diagnosis.trials)):
-        _by_hand(advice, diagnosis, page)
-    advice = left
-    if advice:
+        _by_hand(found, diagnosis, page)
+    if left:
         page.heading("What to change")
-    for rank, finding in enumerate(advice, start=1):
+    for rank, finding in enumerate(left, start=1):
         trial = trials.get(finding.id)
         if rank > 1 and (not short or rank <= IN_FULL):
             page.gap()
@@ -110,10 +109,10 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
 
 def _by_hand(gone: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
     """Say what else may be done about the cause that the verdict names, as its edit was no help."""
-    side = diagnosis.verdict.bottleneck
-    ways = ((finding, by_id().get(finding.id)) for finding in gone if finding.category == side)
-    for finding, fix in ways:
-        if fix is not None and fix.by_hand:
+    side, trials = diagnosis.verdict.bottleneck, by_fix(diagnosis.trials)
+    for finding in gone:
+        told = advice(finding, trials.get(finding.id))
+        if finding.category == side and told != finding.advice:
             page.heading("What to change")
             page.prose(say(finding.title, STRONG), first=exactly("  - "))
             page.prose(
@@ -122,8 +121,14 @@ def _by_hand(gone: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
             if where := places(finding.where, diagnosis.cwd):
                 page.prose(say(where, QUIET), indent=4)
             page.paragraphs(finding.text, indent=4)
-            page.paragraphs(fix.by_hand, indent=4)
+            page.paragraphs(told, indent=4)
             return
+
+
+def advice(finding: Finding, trial: Trial | None) -> str:
+    """What to do; where its edit was tried and is not kept, what else, if anything is known."""
+    fix = by_id().get(finding.id)
+    return fix.by_hand or finding.advice if fix is not None and rejected(trial) else finding.advice
 
 
 def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from trainperf.model import Diagnosis, Site
+from trainperf.model import Diagnosis, Site, by_fix
 from trainperf.model import words as units
 from trainperf.recording.cells import is_notebook
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement, Level
 from trainperf.report.plain import inside, one_line
 from trainperf.report.sections import step
-from trainperf.report.sections.findings import gives
+from trainperf.report.sections.findings import advice, gives
 from trainperf.reporters.github.commands import command
 
 MOST = 10
@@ -66,13 +66,14 @@ def _run(diagnosis: Diagnosis, judgement: Judgement) -> list[_Annotation]:
 
 
 def _findings(diagnosis: Diagnosis, judgement: Judgement) -> Iterable[_Annotation]:
+    trials = by_fix(diagnosis.trials)
     for finding in diagnosis.findings:
         level = judgement.level(finding, diagnosis)
         worth = gives(finding, diagnosis)
         parts = (
             f"{worth[:1].upper()}{worth[1:]}.",
             finding.text,
-            finding.advice,
+            advice(finding, trials.get(finding.id)),
             f"trainperf explain {finding.id}",
         )
         message = "\n".join(part for part in parts if part)

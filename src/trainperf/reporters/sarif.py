@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 import os.path
 import shlex
+from typing import Any
 
-from trainperf.fixes import by_id
+from trainperf.fixes import HEADINGS, by_id
 from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
 from trainperf.model.diagnosis import Ignored
 from trainperf.recording.cells import is_notebook, spot
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
-from trainperf.report.plain import file_uri, inside, one_line, plain
+from trainperf.report.plain import file_uri, inside, one_line, plain, relative_uri
 from trainperf.report.sections import step
-from trainperf.report.sections.findings import gives
-from trainperf.reporters.sarif.log import Json, artifact, log, message, rule
+from trainperf.report.sections.findings import advice, gives
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+ROOT = "%SRCROOT%"
+"""The name by which SARIF knows the root of the repository; GitHub's as well."""
+
+Json = dict[str, Any]
 
 
 def render(
@@ -51,25 +58,32 @@ def render(
         "version": diagnosis.trainperf_version,
         "rules": [_rule(first[id_]) for id_ in ids],
     }
-    return log(
-        driver,
-        _invocation(diagnosis, judgement),
-        results,
-        automationDetails={"id": f"trainperf/{one_line(diagnosis.script)}/"},
-    )
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [_invocation(diagnosis, judgement)],
+        "originalUriBaseIds": {ROOT: {"description": {"text": "the root of the repository"}}},
+        "columnKind": "unicodeCodePoints",
+        "automationDetails": {"id": f"trainperf/{one_line(diagnosis.script)}/"},
+        "results": results,
+    }
+    whole = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(whole, indent=2, ensure_ascii=False)
 
 
 def _rule(finding: Finding) -> Json:
     """The rule of a finding, whatever the run: from the catalogue, where it knows the id."""
     fix = by_id().get(finding.id)
-    if fix is not None:
-        return rule(fix)
-    return {
+    found: Json = {
         "id": finding.id,
-        "shortDescription": {"text": plain(finding.title)},
+        "shortDescription": {"text": plain(finding.title) if fix is None else fix.summary},
         "defaultConfiguration": {"level": "warning"},
-        "properties": {"tags": ["performance", finding.category]},
+        "properties": {"tags": ["performance", finding.category if fix is None else fix.category]},
     }
+    if fix is not None:
+        why = fix.documentation.partition(HEADINGS[0])[2].partition(HEADINGS[1])[0]
+        found["fullDescription"] = {"text": " ".join(why.split()) or fix.summary}
+        found["help"] = {"text": fix.documentation, "markdown": fix.documentation}
+    return found
 
 
 def _result(
@@ -77,13 +91,14 @@ def _result(
 ) -> Json:
     trial = by_fix(diagnosis.trials).get(finding.id)
     worth = f"{gives(finding, diagnosis)}."
-    parts = (f"{finding.title}.", worth[:1].upper() + worth[1:], finding.text, finding.advice)
+    told = finding.text, advice(finding, trial)
+    parts = (f"{finding.title}.", worth[:1].upper() + worth[1:], *told)
     places = finding.where or _stand_in(diagnosis)
     result: Json = {
         "ruleId": finding.id,
         "ruleIndex": index,
         "level": judgement.level(finding, diagnosis),
-        "message": message(" ".join(one for one in parts if one)),
+        "message": _message(" ".join(one for one in parts if one)),
         "locations": [_location(site, root) for site in places[:1]],
         "partialFingerprints": {"trainperfFinding/v1": _fingerprint(finding, root)},
         "properties": _properties(finding, trial),
@@ -115,7 +130,7 @@ def _stand_in(diagnosis: Diagnosis) -> tuple[Site, ...]:
 
 
 def _location(site: Site, root: str) -> Json:
-    physical: Json = {"artifactLocation": artifact(site.file, root)}
+    physical: Json = {"artifactLocation": _artifact(site.file, root)}
     location: Json = {"physicalLocation": physical}
     if is_notebook(site.file):  # lines of a cell are no lines of its file
         location["message"] = {"text": spot(site.file, site.line)}
@@ -125,6 +140,19 @@ def _location(site: Site, root: str) -> Json:
         named = {"fullyQualifiedName": plain(site.function), "kind": "function"}
         location["logicalLocations"] = [named]
     return location
+
+
+def _artifact(file: str, root: str) -> Json:
+    """Where a file is: relative to `root`, the repository's, where it lies beneath it."""
+    path = inside(file, root)
+    if path is None:
+        return {"uri": file_uri(os.path.abspath(file))}
+    return {"uri": relative_uri(path), "uriBaseId": ROOT}
+
+
+def _message(text: str) -> Json:
+    """A message; no name in it can become a link, which is "[text](target)"."""
+    return {"text": plain(text).replace("](", "] (")}
 
 
 def _region(site: Site) -> Json:
@@ -165,7 +193,7 @@ def _invocation(diagnosis: Diagnosis, judgement: Judgement) -> Json:
         "commandLine": plain(shlex.join(diagnosis.command)),
         "arguments": [plain(one) for one in diagnosis.command[1:]],
         "toolExecutionNotifications": [
-            {"level": level, "message": message(text)}
+            {"level": level, "message": _message(text)}
             for level, text in _notifications(diagnosis, judgement)
         ],
     }

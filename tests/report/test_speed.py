@@ -18,9 +18,9 @@ from trainperf.report.sections.speed import speed
         (
             2.0,
             True,
-            "1.00 GFLOP/s in each step, 25 % of what one large float32 product reaches here",
+            "1.00 GFLOP/s in each step, 25 % of what one large float32 matrix product reaches here",
         ),
-        (0.8, False, "2.50 GFLOP/s in each step, 62 % of what one large float32 product"),
+        (0.8, False, "2.50 GFLOP/s in each step, 62 % of what one large float32 matrix product"),
         (0.8, True, "product reaches here: the device does what it can"),
     ],
 )
@@ -28,11 +28,11 @@ def test_a_rate_stands_beside_that_of_a_large_product(
     base_s: float, healthy: bool, said: str
 ) -> None:
     detail = {"flops": 2e9, "product_flops": 1e9, "dtype": "float32", "of": "each step"}
-    probe = Probe("bare_product", base_s, 0.25, 1.0, 1.0, 1.0, detail=detail)
+    probe = Probe("matmul_rate", base_s, 0.25, 1.0, 1.0, 1.0, detail=detail)
     before = first("healthy")
     found = replace(
         before,
-        evidence=replace(before.evidence, probes={"bare_product": probe}),
+        evidence=replace(before.evidence, probes={"matmul_rate": probe}),
         verdict=replace(before.verdict, healthy=healthy),
     )
     page = Page()

@@ -42,7 +42,7 @@ TELLS = 2.0
 TRIES = {"compiled": "tf_function", "double_batch": "batch_size"}
 """Probes, and how the fix is called whose trial tells the same; others end in the probe's name."""
 
-RATE = "bare_product"
+RATE = "matmul_rate"
 """The probe that tells the rate of the model's products: no repair rests on it."""
 
 MOST_NAMED = 6

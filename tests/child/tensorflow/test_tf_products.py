@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from trainperf.child.tensorflow.products import _operations
+from trainperf.child.tensorflow.products import _operations, matmul_rate
 
 LAYERS = keras.layers
 
@@ -35,3 +35,13 @@ def test_loops_are_not_counted() -> None:
     model(inputs)
     with pytest.raises(LookupError, match="While"):
         _operations(model, (inputs,))
+
+
+class TrainsItself(keras.Sequential):
+    def train_step(self, data: object) -> dict[str, object]:
+        return super().train_step(super().train_step(data) and data)  # type: ignore[no-any-return]
+
+
+def test_a_step_of_the_scripts_own_has_no_rate() -> None:
+    with pytest.raises(LookupError, match="own computes"):
+        matmul_rate(None, TrainsItself([LAYERS.Dense(1)]), lambda: None, 0.0)

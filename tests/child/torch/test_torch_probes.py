@@ -234,13 +234,13 @@ def test_the_pass_is_timed_without_anomaly_detection_and_the_mode_put_back():
     ],
 )
 def test_the_rate_of_a_model_is_told_beside_that_of_one_large_product(model, shape, flops):
-    event = probed(model, torch.randn(shape))["bare_product"]
+    event = probed(model, torch.randn(shape))["matmul_rate"]
     assert (event["detail"]["flops"], event["detail"]["product_flops"]) == (flops, 2 * 64**3)
     assert event["detail"]["dtype"] == "float32"
 
 
 def test_a_model_whose_products_are_not_all_counted_has_no_rate():
     lstm = torch.nn.LSTM(4, 8, batch_first=True)
-    assert "mkldnn_rnn_layer" in reason(probed(lstm, torch.randn(2, 5, 4)), "bare_product")
+    assert "mkldnn_rnn_layer" in reason(probed(lstm, torch.randn(2, 5, 4)), "matmul_rate")
     embedded = probed(torch.nn.Embedding(4, 2), torch.tensor([1, 2]))
-    assert reason(embedded, "bare_product") == "the model multiplies no matrices"
+    assert reason(embedded, "matmul_rate") == "the model multiplies no matrices"

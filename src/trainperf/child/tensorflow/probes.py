@@ -14,7 +14,7 @@ from ..process.process import in_words
 from ..timing.budget import Budget
 from ..timing.probing import CALLS, alternate, doubles
 from . import batches
-from .products import bare_product
+from .products import matmul_rate
 
 if TYPE_CHECKING:
     from ..timing.drivers.driver import Driver
@@ -71,8 +71,7 @@ def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
         """The same step on two batches joined; its time is compared per sample."""
         import tensorflow as tf
 
-        if isinstance(iterator, tf.distribute.DistributedIterator):
-            raise NotOffered("not done under a distribution strategy")
+        _check_single(iterator)
         doubled = tf.nest.map_structure(lambda leaf: tf.concat([leaf, leaf], 0), driver.batch)
         spec = tf.nest.map_structure(_any_batch, iterator.element_spec)
         pair = [iter(batches.repeated([batch], spec)) for batch in (driver.batch, doubled)]
@@ -80,8 +79,9 @@ def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
         _alternate_double(driver, deadline, lambda: base(pair[0]), lambda: base(pair[1]))
 
     def product(deadline: float) -> None:
+        _check_single(iterator)
         try:
-            bare_product(driver, model, step, deadline)
+            matmul_rate(driver, model, step, deadline)
         except LookupError as error:
             raise NotOffered(str(error)) from error
 
@@ -92,7 +92,14 @@ def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
     found["double_batch"] = double
     if not model.jit_compile:
         found["jit_compile"] = jit
-    return found | {"bare_product": product}
+    return found | {"matmul_rate": product}
+
+
+def _check_single(iterator: Any) -> None:
+    import tensorflow as tf
+
+    if isinstance(iterator, tf.distribute.DistributedIterator):
+        raise NotOffered("not done under a distribution strategy")
 
 
 @contextmanager

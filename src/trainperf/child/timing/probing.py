@@ -171,15 +171,12 @@ def doubles(processes: int = 1) -> bool:
 
 
 def large_product(
-    product_of: Callable[[int], Callable[[], Any]], timed: Callable[[Callable[[], Any]], float]
+    driver: Any, product_of: Callable[[int], Callable[[], Any]]
 ) -> tuple[Callable[[], Any], int]:
-    """A matrix product that is large for its device, and its rows and columns.
-
-    `product_of` makes one, `timed` tells its seconds.
-    """
+    """A product that `product_of` makes, large enough for its device, and its rows and columns."""
     for side in SIDES:
         product = product_of(side)
         product()  # sets up what the first one needs
-        if timed(product) >= LARGE_S:
+        if _once(driver, product) >= LARGE_S:
             break
     return product, side

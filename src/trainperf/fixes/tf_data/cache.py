@@ -122,7 +122,9 @@ class TfCache(Fix):
         call += "" if buffer is None else f".shuffle({buffer})"
         advice, snippet = f"Put `{call}` after this stage.", f"dataset = dataset{call}"
         if place.split is not None:  # only the edit can tell the two functions apart
-            advice = f"Let one `map` work and another draw, and put `{call}` between them."
+            advice = (
+                f"Split the `map`: what is always the same, then `{call}`, then what is random."
+            )
             snippet = ""
         data: dict[str, Any] = {} if buffer is None else {"buffer": buffer}
         data |= {"disk": True} if on_disk else {}

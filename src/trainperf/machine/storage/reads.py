@@ -140,8 +140,6 @@ class _Seen:
 PROBES_S = 6.0
 """Seconds after which no further volume is probed: each takes about two."""
 
-NO_NAMES = "bytes were read, but by code that names no files"
-
 NO_ANSWER = "the file system did not answer in time"
 
 NO_TIME = "no time was left to probe it"
@@ -152,8 +150,7 @@ PSEUDO = frozenset(
 )  # fmt: skip
 """File systems that hold no data; a read there may have an effect."""
 
-Found = tuple[tuple[Reads, ...], str]
-"""The reads from each volume, and the reason why there are none; "" where no file was read."""
+Found = tuple[Reads, ...]
 
 
 def of_files(recording: Recording) -> tuple[Event, ...]:
@@ -167,28 +164,23 @@ def examined(
     instance: InstanceType | None = None,
     tell: Callable[[Found], None] = lambda found: None,
 ) -> Found:
-    """Return what was read from each volume, most files first, or () and the reason, as `Found`.
+    """Return what was read from each volume, most files first.
 
     Reads at most 64 MiB of 200 files in about 2 s per volume, and writes nothing. `root` is
     where /proc and /sys are looked for, `instance` what the EBS limit is taken from. `tell`
     takes what is known so far, before each volume is probed: it may not answer.
     """
-    names = dict.fromkeys(path for event in events for path in _names(event))
-    if not names:
-        unnamed = any(event["counted"] and event["read_bytes"] > 10**6 for event in events)
-        return (), NO_NAMES if unnamed else ""
     mounted = mounts(root)
     by_volume: dict[Volume, _Seen] = {}
     stated = 0
     kept = {path: size for event in events for path, size in event["sizes"].items()}
+    names = dict.fromkeys(path for event in events for path in _names(event))
     for path, size, volume in _on_volumes(names, kept, mounted, root, instance):
         seen = by_volume.setdefault(volume, _Seen())
         seen.sizes[path] = kept[path] if size is None else size
         if size is not None:
             seen.there.append((path, size))
         stated += 1
-    if not stated:
-        return (), "the files that were read are not there any more, or cannot be seen from here"
     return _timed(by_volume, events, stated, tell)
 
 
@@ -205,13 +197,13 @@ def _timed(
         if time.monotonic() > until:
             break
         silent = replace(found[volume], reason=NO_ANSWER)
-        tell((tuple(silent if one is volume else found[one] for one in ordered), ""))
+        tell(tuple(silent if one is volume else found[one] for one in ordered))
         found[volume] = replace(found[volume], **vars(_probed(volume, by_volume[volume])))
-    return tuple(found[one] for one in ordered), ""
+    return tuple(found[one] for one in ordered)
 
 
-def _names(event: Event) -> Sequence[str]:
-    """The files that were read; names in a dataset count where no open was seen."""
+def _names(event: Event) -> list[str]:
+    """Paths that a process noticed; names in a dataset count where no open was seen."""
     return [*event["held"], *(event["paths"] if event["opens"] else event["named"])]
 
 
@@ -271,8 +263,7 @@ def _files(events: Sequence[Event]) -> int:
     paths: set[str] = set()
     most = 0
     for event in events:
-        named = event["named"] if not event["opens"] else event["paths"]
-        paths.update(named, event["held"])
+        paths.update(_names(event))
         most = max(most, event["files"] if event["opens"] else event["names"])
     return max(most, len(paths))
 
@@ -314,12 +305,12 @@ def probe(
 ) -> Found:
     """Return what `examined` does, and come back within `deadline_s` in any case.
 
-    Of a volume that does not answer the sizes are known at most, and the reason is said.
+    Of a volume that does not answer the sizes are known at most.
     `interrupted` says whether the user wants an end: then what is known so far is returned.
     """
     events = of_files(recording)
     if not events:
-        return examined(events)
+        return ()
     try:
         process = subprocess.Popen(
             # -P: a module of the user's in the current folder is not one of ours.
@@ -328,8 +319,8 @@ def probe(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-    except OSError as error:
-        return (), f"the files could not be looked at: {error.strerror}"
+    except OSError:
+        return ()
     told: list[Found] = []
     thread = threading.Thread(
         target=_talk, args=(process, (os.getpid(), events, instance), told), daemon=True
@@ -338,15 +329,10 @@ def probe(
     until = time.monotonic() + deadline_s
     while thread.is_alive() and time.monotonic() < until and not interrupted():
         thread.join(POLL_S)
-    late = thread.is_alive()
     process.kill()
-    if not late:
+    if not thread.is_alive():
         process.wait()
-    if told:
-        return told[-1]
-    if late:
-        return (), "not looked at: interrupted" if interrupted() else NO_ANSWER
-    return (), "looking at the files failed"
+    return told[-1] if told else ()
 
 
 def _talk(process: subprocess.Popen[bytes], question: Any, told: list[Found]) -> None:

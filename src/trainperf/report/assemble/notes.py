@@ -53,8 +53,6 @@ def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ..
     found += [*_sending(evidence), *_probes(evidence)]
     if not recording.gpus and (why := _no_gpu(recording, evidence)):
         found.append(("GPU use", why))
-    if recording.reads_reason:
-        found.append(("storage", recording.reads_reason))
     if evidence.machine.instance is not None and evidence.machine.price is None:
         why = (evidence.machine.price_reason or "no price is known").rstrip(".")
         found.append(("cost", f"{why}; --price-per-hour gives it"))

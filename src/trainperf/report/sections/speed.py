@@ -20,13 +20,13 @@ SAME = 0.95
 
 def speed(diagnosis: Diagnosis, page: Page) -> None:
     """Print the rate of the model's products, and its share of that of one large product."""
-    probe = diagnosis.evidence.probes.get("bare_product")
+    probe = diagnosis.evidence.probes.get("matmul_rate")
     if not isinstance(probe, Probe):
         return
     flops, of_product = probe.detail["flops"], probe.detail["product_flops"]
     reached = flops / probe.base_s
     share = reached / (of_product / probe.candidate_s)
-    of = f"one large {probe.detail['dtype']} product reaches here"
+    of = f"one large {probe.detail['dtype']} matrix product reaches here"
     compared = f"{units.share(share)} of what" if share < SAME else "what"
     text = f"{_rate(reached)} in {probe.detail['of']}, {compared} {of}"
     if share >= ALL_IT_CAN and diagnosis.verdict.healthy:

@@ -20,7 +20,7 @@ from ...timing.probing import CALLS, PROBE_S, doubles
 from .. import batches, memory
 from ..built.models import parameters_of
 from .passes import NO_ANSWER, NotDone, NotNeeded, NotOffered, Pass, Probing, changed
-from .products import bare_product
+from .products import matmul_rate
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -372,8 +372,8 @@ PROBES: dict[str, Callable[[Probing], None]] = {
     "matmul_precision": _matmul_precision,
     "cudnn_benchmark": _cudnn_benchmark,
     "double_batch": _double_batch,
-    "bare_product": bare_product,
+    "matmul_rate": matmul_rate,
 }
 """The quick and the likely ones first."""
-OWN_STEP = frozenset(PROBES) - {"double_batch", "bare_product"}
+OWN_STEP = frozenset(PROBES) - {"double_batch", "matmul_rate"}
 """Those that vary what is the user's own to write, and Keras's in its `fit`."""

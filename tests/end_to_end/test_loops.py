@@ -52,7 +52,7 @@ STYLES = [
         ("--epochs", "50"),
         feeds="numpy",
         stages=(("NumPy arrays", "model.fit("),),
-        facts={"has_validation": True, "epochs": 50, "epoch_steps": 57},
+        facts={"epochs": 50, "epoch_steps": 57},
     ),
     Seen(
         "numpy_fit.py",
@@ -74,7 +74,7 @@ STYLES = [
         32,
         "model.fit(",
         feeds="numpy",
-        facts={"callbacks_given": ("Log",), "has_validation": True},
+        facts={"callbacks_given": ("Log",)},
     ),
     Seen("six_steps.py", "fit", 32, "model.fit(", feeds="numpy", facts={"epoch_steps": 6}),
     Seen(

@@ -12,7 +12,7 @@ from trainperf.model import Measure, Reads, Volume
 
 RESIDENT = Measure(0.010, 30, (0.010,) * 3, low=0.0098, high=0.0102)
 DISK = Volume("/data", "ebs", "ext4", "nvme1n1")
-FILES = Reads(DISK, 1000, 640, 4.0, (1000, 1000, 1000), 1000 * 10_000, seen_by="Python opened them")
+FILES = Reads(DISK, 1000, 640, 4.0, (1000, 1000, 1000), 1000 * 10_000)
 
 
 def loop(event: dict[str, Any], *more: dict[str, Any], **facts: Any) -> Any:

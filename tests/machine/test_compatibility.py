@@ -29,7 +29,7 @@ TORCH = Build(
 )
 
 
-def with_gpu(capability: str = "8.6", cuda: str | None = "12.6", count: int = 1) -> Machine:
+def with_gpu(capability: str | None = "8.6", cuda: str | None = "12.6", count: int = 1) -> Machine:
     gpus = tuple(Gpu(i, "a GPU", compute_capability=capability) for i in range(count))
     return box(gpus=gpus, driver="560.1", driver_cuda=cuda)
 
@@ -69,10 +69,24 @@ def test_a_build_that_does_not_fit_is_told_with_what_helps(
     assert words in f"{check.text} {check.advice}"
 
 
-def test_a_newer_gpu_than_a_build_without_intermediate_code_is_a_problem() -> None:
-    build = replace(TENSORFLOW, name="PyTorch", capabilities=("sm_80", "sm_90a"))
-    assert check_fit(build, with_gpu("9.0"))[0].status == "ok"
-    assert check_fit(build, with_gpu("10.0"))[0].status == "problem"
+@pytest.mark.parametrize(
+    ("held", "capability", "status"),
+    [
+        (("sm_80",), "8.6", "ok"),
+        (("sm_86",), "8.0", "problem"),
+        (("sm_80", "compute_80"), "9.0", "ok"),
+        (("compute_90",), "8.6", "problem"),
+        (("sm_90a",), "9.0", "ok"),
+        (("sm_90a",), "9.2", "problem"),
+        (("sm_80",), None, "ok"),
+        (("gfx90a",), "8.0", "problem"),
+    ],
+)
+def test_code_runs_on_its_generation_or_is_compiled(
+    held: tuple[str, ...], capability: str | None, status: str
+) -> None:
+    build = replace(TORCH, capabilities=held)
+    assert check_fit(build, with_gpu(capability))[0].status == status
 
 
 @pytest.mark.parametrize(

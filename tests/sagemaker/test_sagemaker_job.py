@@ -94,7 +94,6 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarIn
 
 def test_hostile_members_stay_where_they_are(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    out.mkdir()
     made = archive(
         tmp_path,
         ("../evil", b"x"),
@@ -114,7 +113,6 @@ def test_hostile_members_stay_where_they_are(tmp_path: Path) -> None:
 
 def test_records_of_several_hosts_come_into_one_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    out.mkdir()
     made = archive(
         tmp_path,
         ("./algo-1/trainperf/job/rank-00000/rank.json", b"0"),

@@ -157,7 +157,7 @@ def _split(
 def _memory(observed: Observed) -> dict[str, int]:
     """What CUDA's allocator counted on the first GPU that is used."""
     event = next(observed.of("gpu_memory"), {})
-    names = ("allocated_peak", "reserved_peak", "retries", "ooms", "total")
+    names = ("allocated_peak", "reserved_peak", "retries", "total")
     return {name: event[name] for name in names if name in event}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 NEEDED = {
-    "a GPU": "gpu_build gpu_shared gpu_throttled rnn_cudnn torch_checkpointing "
+    "a GPU": "gpu_build gpu_shared gpu_throttled torch_checkpointing "
     "torch_cudnn_benchmark torch_hidden_waits torch_launch_blocking torch_matmul_precision "
     "torch_pin_memory torch_transfers",
     "several GPUs": "nccl_settings one_gpu_of_many torch_data_parallel",

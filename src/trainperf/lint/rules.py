@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 
 from trainperf.fixes import all_fixes, by_id
-from trainperf.fixes.rows import SetArgument, SetVariable
+from trainperf.fixes.rows import SetArgument
 from trainperf.source.arguments import argument, keyword, starred
 from trainperf.source.bodies import calls_in
 from trainperf.source.module import UNKNOWN, Module, inside
 from trainperf.source.scopes import LOOPS
-from trainperf.source.statements import last_name, names_in, variables, walk
+from trainperf.source.statements import last_name, names_in, walk
 
 MEASURE = "`trainperf diagnose` measures it."
 
@@ -70,18 +70,9 @@ def all_rules() -> tuple[Rule, ...]:
 
 def _undone(row: object) -> Check | None:
     """Return a check for the opposite of what a row sets; None where it has none."""
-    if isinstance(row, SetVariable):
-        wanted = {name: value for name, value in row.values.items() if "{" not in name + value}
-        return (lambda module: _variables(module, wanted)) if wanted else None
     if isinstance(row, SetArgument) and row.value in ("True", "False"):
         return lambda module: _arguments(module, row)
     return None
-
-
-def _variables(module: Module, wanted: dict[str, str]) -> Iterator[Place]:
-    for node, name, value in variables(module):
-        if wanted.get(name, value) != value:
-            yield node, f"{name}={value}"
 
 
 def _arguments(module: Module, row: SetArgument) -> Iterator[Place]:
@@ -164,6 +155,15 @@ def torch_workers(module: Module) -> Iterator[Place]:
                 yield call, "a DataLoader without workers that reads files"
 
 
+def torch_launch_blocking(module: Module) -> Iterator[Place]:
+    """`os.environ["CUDA_LAUNCH_BLOCKING"] = "1"`."""
+    nodes = module.nodes if "CUDA_LAUNCH_BLOCKING" in module.source else ()
+    for node in (node for node in nodes if isinstance(node, ast.Assign)):
+        on = ast.unparse(node).endswith("environ['CUDA_LAUNCH_BLOCKING'] = '1'")
+        if on and not module.conditional(node):
+            yield node, "CUDA_LAUNCH_BLOCKING=1"
+
+
 def torch_step_logging(module: Module) -> Iterator[Place]:
     """The loss of a training loop read by `.item()` or `float` in every step."""
     for loop in (node for node in module.nodes if isinstance(node, LOOPS)):
@@ -203,4 +203,10 @@ def tf_function(module: Module) -> Iterator[Place]:
             yield tape, "a GradientTape step without tf.function"
 
 
-_CHECKS = (tf_function, torch_evaluation_grad, torch_step_logging, torch_workers)
+_CHECKS = (
+    tf_function,
+    torch_evaluation_grad,
+    torch_launch_blocking,
+    torch_step_logging,
+    torch_workers,
+)

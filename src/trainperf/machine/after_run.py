@@ -13,8 +13,6 @@ from trainperf.evidence.objects import seen
 from trainperf.machine.storage import reads
 from trainperf.model import Machine, Objects, Reads, Recording
 
-FROM_S3 = "the steps opened no files: they read from S3"
-
 REGIONS_S = 3.0
 """Seconds for S3 to say where buckets are; what is not known by then is not waited for."""
 
@@ -27,22 +25,19 @@ def probe_storage(
     """The recording, with what the files that it names can give, and the regions of its buckets.
 
     Reads a bounded sample of the files that the script read, and on an instance of AWS asks S3
-    once for each bucket; writes nothing. Where the run was cut short nothing is read or asked, and
-    the recording says so; `interrupted` says that the user wants an end while it is looked at. No
-    file system, server or program is waited for without an end.
+    once for each bucket; writes nothing. Where the run was cut short nothing is read or asked;
+    `interrupted` says that the user wants an end while it is looked at. No file system, server or
+    program is waited for without an end.
     """
     objects = seen(recording)
-    remote = any(bucket.requests for bucket in objects)
     instance, complete = machine.instance, recording.ending.complete
     found: tuple[Reads, ...] = ()
-    why = f"not looked at: the run was {recording.ending.value}"
     if complete:  # else the reader has no time for a few more seconds
         kind = instance.type if instance else None
-        found, why = reads.probe(recording, kind, interrupted=interrupted)
+        found = reads.probe(recording, kind, interrupted=interrupted)
     if complete and instance is not None and instance.region and not interrupted():
         objects = with_regions(objects, {**os.environ, **recording.run.env})
-    why = FROM_S3 if remote and why in (reads.NO_FILES, reads.NO_NAMES) else why
-    return replace(recording, reads=found, reads_reason=why, objects=objects)
+    return replace(recording, reads=found, objects=objects)
 
 
 def with_regions(

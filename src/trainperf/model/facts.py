@@ -357,7 +357,6 @@ class Loop:
     epoch_steps: int | None = None
     steps_per_execution: int = 1
     input_kind: str = ""
-    has_validation: bool = False
     early_stopping: bool = False
     callbacks_given: tuple[str, ...] = ()
     strategy: str = ""

@@ -106,3 +106,13 @@ class Outside:
     def share(self) -> float:
         """The share of a turn that is no training step."""
         return max(0.0, 1 - self.training_s / self.seconds)
+
+    def on(self, *kinds: SpentOn) -> tuple[float, tuple[Site, ...]]:
+        """Return the seconds of a turn that go to work of these kinds, and where it stands."""
+        parts = [spent for spent in self.spent if spent.what in kinds]
+        places = tuple(spent.where for spent in parts if spent.where is not None)
+        return sum(spent.seconds for spent in parts), places
+
+    def ratio_without(self, seconds: float) -> float:
+        """Return the speed-up of a turn that so many of its seconds go from."""
+        return self.seconds / max(self.seconds - seconds, 1e-9)

@@ -144,7 +144,6 @@ class Strategy:
     workers: int = 1
     devices: tuple[str, ...] = ()
     cross_device_ops: str = ""
-    scopes: int = 0  # how often its scope was entered
     models_outside: tuple[Site, ...] = ()  # models built outside of its scope
     distributed: bool | None = None  # whether the loop's dataset is a distributed one
     dataset_where: Site | None = None  # the user's call that made the loop's dataset

@@ -71,10 +71,6 @@ class TraceEvent:
         """How long it took."""
         return round(self.long * _NS)
 
-    def end_ns(self) -> int:
-        """When it ended."""
-        return self.start_ns() + self.duration_ns()
-
     def device_type(self) -> str:
         """Whether it ran on the host or on a GPU, in PyTorch's words."""
         return "DeviceType.CUDA" if self.kind in ON_DEVICE else "DeviceType.CPU"

@@ -170,7 +170,7 @@ class Recording:
     `started` and `ended` are on the clock of the events (`time.monotonic()`).
     `shm_used` is what was taken of `/dev/shm` meanwhile, at most; bytes. `container` is what the
     control groups counted meanwhile. `reads` are the files that the script read, by volume,
-    `reads_reason` why there are none; `objects` what it read from S3.
+    `objects` what it read from S3.
     """
 
     run: Run
@@ -187,5 +187,4 @@ class Recording:
     shm_used: int | None = None
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
-    reads_reason: str = ""
     objects: tuple[Objects, ...] = ()

@@ -90,7 +90,6 @@ class Item:
     """An item of a list."""
 
     words: Words
-    indent: int = 2
 
 
 @dataclass(frozen=True)
@@ -243,9 +242,9 @@ class Page:
                 self.gap()
             self.prose(paragraph, indent)
 
-    def item(self, text: str, indent: int = 2) -> None:
+    def item(self, text: str) -> None:
         """Write an item of a list."""
-        self.add(Item(say(text), indent))
+        self.add(Item(say(text)))
 
     def table(
         self,

@@ -1,8 +1,7 @@
 """End every process of a run, whatever ends trainperf itself.
 
 Run as a program, this file is the guard of a run: it waits until trainperf lets it
-go, and stops the run if trainperf died instead (kill -9, out of memory). It imports
-nothing of trainperf, so that it starts from its path alone.
+go, and stops the run if trainperf died instead (kill -9, out of memory).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ VIEW = "view"
 SCRATCH = "scratch"
 """Folder of a run: what its writers were sent to, as `child.shield.writers` names it."""
 BOARD = "board"
-"""Folder of a run: what its ranks said to each other, as `child.job.boards` names it."""
+"""Folder of a run: what its ranks said to each other, as `child.job.ranks` names it."""
 LEG = "leg-"
 """Begins the names of the folders of legs."""
 GONE_S = 5.0

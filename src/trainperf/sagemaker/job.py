@@ -59,11 +59,6 @@ class Job:
         """The `s3://` folder that the source is uploaded to."""
         return f"{self.output}/{self.name}/source"
 
-    @property
-    def results(self) -> str:
-        """The archive into which SageMaker packs `/opt/ml/output/data`."""
-        return f"{self.output}/{self.name}/output/output.tar.gz"
-
 
 def request(job: Job) -> dict[str, Any]:
     """The request of `CreateTrainingJob`, by the names of its API."""

@@ -11,7 +11,7 @@ from trainperf.model import Ending, Run
 from trainperf.run.launch import launch
 
 SCRIPT = """
-import tempfile, time, sys
+import gc, tempfile, sys, weakref
 kept = tempfile.mkdtemp(dir=sys.argv[1])
 folder = tempfile.TemporaryDirectory(dir=sys.argv[1])
 gone = tempfile.TemporaryDirectory(dir=sys.argv[1])
@@ -19,7 +19,7 @@ gone.cleanup()
 detached = tempfile.TemporaryDirectory(dir=sys.argv[1])
 detached._finalizer.detach()
 open(folder.name + "/file", "w").close()
-import gc
+weakref.finalize(folder, print, [])  # what cannot be hashed
 process = next(one for one in gc.get_objects() if type(one).__name__ == "Process")
 process.finish()
 """

@@ -29,7 +29,7 @@ def dropped(leg, many):
             return None
 
     training = SimpleNamespace(warm_up=object() if leg else None)
-    loops = SimpleNamespace(training=training, watching=lambda original: original)
+    loops = SimpleNamespace(training=training, process=None, batch=None)
     hooks.watch_iterators(loops, SimpleNamespace(OwnedIterator=OwnedIterator))
     gone, tuned = [], threading.Event()
     for _ in range(many):

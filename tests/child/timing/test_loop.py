@@ -67,12 +67,24 @@ def test_times_that_never_settle_end_with_their_share_of_the_budget():
     assert by - 5.0 < clock.now - 1000.0 < by + 5.0
 
 
-def test_no_interval_is_estimated_step_by_step_where_no_work_is_queued(monkeypatch):
+@pytest.mark.parametrize("queues", [False, True])
+def test_no_interval_is_estimated_step_by_step(monkeypatch, queues):
     asked, estimate = [], loop.estimate
     monkeypatch.setattr(loop, "estimate", lambda times: asked.append(times) or estimate(times))
     clock = Clock()
-    blocks = run(Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,)), clock, lambda block: 0.01)
+    plan = Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,))
+    plan.queues = queues
+    blocks = run(plan, clock, lambda block: 0.01)
     assert len(asked) < 5 * len(blocks) < sum(block.steps for block in blocks) / 2
+
+
+def test_steps_that_a_host_only_queues_are_counted_by_what_earlier_ones_took():
+    clock = Clock()
+    plan = Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,))
+    plan.queues = True
+    blocks = run(plan, clock, lambda block: 1e-5 if block.index else 0.01)
+    first, second = [block.steps for block in blocks if block.phase == REAL][:2]
+    assert first == second
 
 
 @pytest.mark.parametrize(("left", "most"), [(60, 36), (400, 210)])

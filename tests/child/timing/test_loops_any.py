@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kit.child import STEP_S, MadeUp, Watcher, handed, watching
+from trainperf.child.process.patching import around
 from trainperf.child.timing.drivers.loop_drivers import IteratorDriver
 
 
@@ -67,6 +68,19 @@ def test_input_that_ends_for_good_ends_the_loop_without_a_fault(loops, watcher):
     (missing,) = watcher.record.of("missing")
     assert missing["what"] == "input"
     assert {"real", "resident"} <= {block["p"] for block in watcher.record.of("block")}
+
+
+def test_a_fault_of_ours_at_a_batch_costs_the_program_none(loops, watcher, monkeypatch):
+    monkeypatch.setattr(Numbers, "__next__", Numbers.__next__)
+    monkeypatch.setattr(IteratorDriver, "waited", lambda driver, seconds: 1 / 0)
+    watcher._lenient = True
+    around(watcher, Numbers, "__next__")(loops.batch)
+    got = []
+    for batch in Loader(30):
+        got.append(batch["number"])
+        loops.bare_update("one")
+    assert got == [*range(30)]
+    assert len(watcher.failures) == 1
 
 
 @pytest.mark.parametrize("aside", [0.0, 2.0])

@@ -36,7 +36,6 @@ def test_each_gpu_that_holds_something_is_told_and_no_other_is_opened(monkeypatc
             "reserved_peak": 6 * GIB,
             "allocated_peak": 0,
             "retries": 0,
-            "ooms": 0,
         }
     ]
     assert opened == [1]

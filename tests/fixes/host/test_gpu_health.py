@@ -14,7 +14,6 @@ from fixes.case_text import evidence_of
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import shown_findings
 from trainperf.fixes.host.cards import version
-from trainperf.machine.doctor.compatibility import fit
 from trainperf.model import CudaDevice, Evidence, Finding
 
 CPU = evidence_of("emulated_transfer")
@@ -91,27 +90,6 @@ def test_gpus_that_cannot_be_told_apart_are_not_judged() -> None:
 def test_another_jobs_hot_gpu_is_not_this_runs_matter() -> None:
     assert not asked("gpu_throttled", several([1], HOT, {}, {}, {}))
     assert asked("gpu_throttled", several([0, 1], HOT, {}, {}, {}))
-
-
-@pytest.mark.parametrize(
-    ("held", "capability", "fits"),
-    [
-        (("sm_80",), "8.6", "native"),
-        (("sm_86",), "8.0", "none"),
-        (("sm_80", "compute_80"), "9.0", "compiled on the spot"),
-        (("compute_90",), "8.6", "none"),
-        (("sm_90a",), "9.0", "native"),
-        (("sm_90a",), "9.2", "none"),
-        (("sm_100",), "10.0", "native"),
-        ((), "8.6", "unknown"),
-        (("sm_80",), None, "unknown"),
-        (("gfx90a",), "8.0", "none"),
-    ],
-)
-def test_code_runs_on_its_generation_or_is_compiled(
-    held: tuple[str, ...], capability: str | None, fits: str
-) -> None:
-    assert fit(held, capability) == fits
 
 
 def test_a_version_is_its_first_two_numbers() -> None:

@@ -7,7 +7,7 @@ warm-up ends, and at its end what comes, in numbers of steps; the others wait at
 for its word, and from there on nobody asks anybody. Rank 0 waits for none there: to get so far,
 it needs no step of theirs that they have not made.
 
-Words go through `boards`, never through the user's process group.
+Words go through a `Board`, never through the user's process group.
 """
 
 from __future__ import annotations

@@ -229,14 +229,6 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def raised_in(error: BaseException, function: Any) -> bool:
-    """Whether an error came out of a call of a function; of none of Python's that is not known."""
-    code, trace = getattr(function, "__code__", None), error.__traceback__
-    while trace is not None and trace.tb_frame.f_code is not code:
-        trace = trace.tb_next
-    return code is None or trace is not None
-
-
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     if trace is None:
         return None
@@ -275,7 +267,8 @@ class Temporary:
             import weakref
 
             registry = dict(getattr(weakref.finalize, "_registry", {}))
-            removed = {info.args[0] for info in registry.values() if info.args}
+            firsts = (info.args[0] for info in registry.values() if info.args)
+            removed = {first for first in firsts if isinstance(first, str)}
             for name in self._elsewhere:
                 if name not in removed:
                     self._record.write("kept", name=name)

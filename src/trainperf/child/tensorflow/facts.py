@@ -23,10 +23,8 @@ ARGUMENTS = (
 )  # fmt: skip
 """Those of callbacks that are recorded."""
 
-OF_FIT = (
-    "x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split", "validation_data",
-)  # fmt: skip
-"""The arguments of `fit` by their places."""
+OF_FIT = ("x", "y", "batch_size", "epochs", "verbose", "callbacks")
+"""The first arguments of `fit` by their places."""
 
 _LEAST_HELD = 2**20
 """Bytes that tensors must have held on a GPU for it to count as used: TensorFlow itself takes
@@ -73,7 +71,7 @@ def _samples(batch: Any) -> int | None:
 
 
 def fit_facts(driver: Any) -> dict[str, Any]:
-    """The arguments of the call of Keras's `fit`: epochs, validation, callbacks, the adapter."""
+    """The arguments of the call of Keras's `fit`: epochs, callbacks, the adapter."""
     if driver.kind != "fit":
         return {"input_kind": "tf.data" if driver.dataset() is not None else "arrays in the loop"}
     facts: dict[str, Any] = {}
@@ -83,11 +81,9 @@ def fit_facts(driver: Any) -> dict[str, Any]:
         callbacks = given.get("callbacks") or []
         callbacks = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
         classes = [type(callback).__name__ for callback in callbacks]
-        held_out = given.get("validation_data") is not None
         facts = {
             "where": call[0],
             "epochs": given.get("epochs", 1),
-            "has_validation": held_out or bool(given.get("validation_split")),
             "callbacks_given": classes,
             "early_stopping": "EarlyStopping" in classes,
             "steps_per_epoch": given.get("steps_per_epoch"),

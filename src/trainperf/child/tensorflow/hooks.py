@@ -84,7 +84,7 @@ def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
     tuned again: for twice as long each time, up to a minute. A leg stands still in between, so that
     the ends of its epochs took 2 to 6 s where those of the script take none.
     """
-    replace(module.OwnedIterator, "__next__", loops.watching)
+    around(loops.process, module.OwnedIterator, "__next__")(loops.batch)
     if loops.training.warm_up is None:
         return
     going = list[None]()
@@ -105,7 +105,7 @@ def watch_iterators(loops: TensorFlowLoops, module: Any) -> None:
 
 
 def watch_distributed(loops: TensorFlowLoops, module: Any) -> None:
-    replace(module.DistributedIteratorBase, "__next__", loops.watching)
+    around(loops.process, module.DistributedIteratorBase, "__next__")(loops.batch)
     for name in ("DistributedDataset", "DistributedDatasetsFromFunction"):
 
         @around(loops.process, getattr(module, name), "__iter__", ours=True)

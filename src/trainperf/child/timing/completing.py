@@ -24,8 +24,8 @@ USUAL_S = 10.0
 _FIT = {"batch_size", "callbacks", "epochs", "steps_per_epoch", "validation_data"}
 """Arguments of which a `fit` that trains a model has one, and that of a scaler has none."""
 
-_UPDATES = {"apply_gradients", "backward", "gradient", "train_on_batch"}
-"""Methods that stand in a loop which updates weights."""
+_UPDATES = {"GradientTape", "apply_gradients", "backward", "train_on_batch"}
+"""Methods, and what makes a tape, that stand in a loop which updates weights."""
 
 _MOST = 5
 

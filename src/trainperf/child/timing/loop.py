@@ -80,6 +80,8 @@ class Block:
     max_steps: int = 10_000
     settle: int = 0
     steps: int = 0
+    enough: float = math.inf
+    """Where work is queued: so many steps are, by what they took in earlier blocks."""
     started: float | None = None
 
 
@@ -152,9 +154,14 @@ class Plan:
 
     def begin_if_settled(self) -> bool:
         """Start the clock of the block if it has settled and is not running yet."""
-        if self.settling or self.block.started is not None:
+        block = self.block
+        if self.settling or block.started is not None:
             return False
-        self.block.started = self._clock()
+        if self.queues:
+            times = self._times.get(block.phase)
+            usual = estimate(times).value if times else self.step_estimate()
+            block.enough = block.seconds / max(usual, 1e-9)
+        block.started = self._clock()
         return True
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
@@ -248,14 +255,7 @@ class Plan:
             return True
         if block.steps % self.every:
             return False
-        if self._clock() - block.started >= block.seconds:
-            return True
-        if not self.queues:  # asked in every step: an estimate takes up to 50 µs
-            return False
-        # Enough steps were queued, by what they took in earlier blocks.
-        times = self._times.get(block.phase)
-        usual = estimate(times).value if times else self.step_estimate()
-        return block.steps * usual >= block.seconds
+        return block.steps >= block.enough or self._clock() - block.started >= block.seconds
 
     def _schedule(self) -> None:
         now = self._clock()

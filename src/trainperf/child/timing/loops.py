@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..process.process import Attempt, raised_in
+from ..process.process import Attempt
 from .calls import Calls, InPlace
 from .loop import WARM_UP
 
@@ -180,24 +180,9 @@ class Loops:
     def applies(self, optimizer: Any) -> None:
         """Keras applies an optimizer."""
 
-    def watching(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Make the wrapper of an iterator's `__next__`; after a fault of ours it only calls it."""
-        failed = False
-
-        def __next__(iterator: Any) -> Any:  # noqa: N807
-            nonlocal failed
-            if failed or self.passive():
-                return original(iterator)
-            try:
-                return self.next(iterator, original)
-            except Exception as error:
-                if isinstance(error, StopIteration) or raised_in(error, original):
-                    raise
-                failed = True
-                self.process.failed("a batch of the loop", error)
-                return original(iterator)
-
-        return __next__
+    def batch(self, original: Callable[[Any], Any], iterator: Any) -> Any:
+        """A `next(iterator)` of the program's."""
+        return original(iterator) if self.passive() else self.next(iterator, original)
 
     def opening(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Make the wrapper of a dataset's `__iter__`."""

@@ -57,7 +57,7 @@ def see_backward(loops: TorchLoops, module: Any) -> None:
 def watch_loaders(loops: TorchLoops, module: Any) -> None:
     from .loader import loaders
 
-    replace(module._BaseDataLoaderIter, "__next__", loops.watching)
+    around(loops.process, module._BaseDataLoaderIter, "__next__")(loops.batch)
 
     @around(loops.process, module.DataLoader, "__iter__", ours=True)
     def __iter__(original: Any, self: Any) -> Any:  # noqa: N807

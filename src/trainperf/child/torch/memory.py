@@ -32,7 +32,6 @@ def record(driver: Any) -> None:
             reserved_peak=max(reserved, int(stats.get("reserved_bytes.all.peak", 0))),
             allocated_peak=int(stats.get("allocated_bytes.all.peak", 0)),
             retries=int(stats.get("num_alloc_retries", 0)),
-            ooms=int(stats.get("num_ooms", 0)),
         )
 
 

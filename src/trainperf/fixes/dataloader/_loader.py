@@ -19,9 +19,8 @@ DATA_LOADER = Callee(
         "pin_memory": False,
         "persistent_workers": False,
         "prefetch_factor": 2,
-        "drop_last": False,
     },
-    positions={"num_workers": 5, "pin_memory": 7, "drop_last": 8},
+    positions={"num_workers": 5, "pin_memory": 7},
 )
 """Settings without a place are keyword-only (PyTorch 2.13); `prefetch_factor` is 2 where there
 are workers."""

@@ -26,8 +26,8 @@ SWITCHES = {"find_unused_parameters": 8, "gradient_as_bucket_view": 10, "static_
 
 DDP = Callee(
     "DistributedDataParallel",
-    defaults={"bucket_cap_mb": 25, **dict.fromkeys(SWITCHES, False)},
-    positions={"bucket_cap_mb": 7, **SWITCHES},
+    defaults=dict.fromkeys(SWITCHES, False),
+    positions=SWITCHES,
 )
 """What its call leaves out, and the places of arguments (PyTorch 1.13 to 2.13)."""
 

@@ -273,6 +273,7 @@ class TorchUnshardedData(Fix):
         torch = script.module_name(site.file, "torch")
         sampler = f"{torch}.utils.data.DistributedSampler({samples}, shuffle=False)"
         if shuffle == "True":
+            _check_used_once(script, site)
             name = script.free_name(site.file, "EachEpoch")
             script.insert_function(site.file, SHUFFLING.format(name=name, torch=torch))
             sampler = f"{name}({samples})"
@@ -281,3 +282,21 @@ class TorchUnshardedData(Fix):
         elif shuffle == "True":
             script.replace_argument(site, _SHUFFLE, "False")
         script.set_keyword(site, "sampler", sampler, position=3)
+
+
+def _check_used_once(script: Script, site: Site) -> None:
+    """Refuse a loader that one rank may begin more often: its order would differ from the others'.
+
+    What a rank begins is counted, and parts of different orders overlap, which no trial shows.
+    """
+    module, statement = script.source(site.file).module, script.around(site)[-1]
+    held = module.bindings(statement.targets[0]) if isinstance(statement, ast.Assign) else None
+    uses = 0
+    for node in module.nodes:
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            around = module.parent(node)
+            counts = isinstance(around, ast.Call) and called(around) == "len"
+            reads = held is not None and module.bindings(node) is held
+            uses += reads and not counts and not isinstance(around, ast.Attribute)
+    if uses > 1:
+        raise CannotRewrite("the loader is used in several places, maybe not by all ranks")

@@ -70,20 +70,14 @@ class EvaluationBetween(Fix):
         turn = evidence.outside
         if turn.turn == "epoch" and evidence.framework.name == "tensorflow":
             return None
-        found = [spent for spent in turn.spent if spent.what == "evaluation"]
-        seconds = sum(spent.seconds for spent in found)
-        if not found or seconds < LEAST_SHARE * turn.seconds:
+        seconds, where = turn.on("evaluation")
+        if seconds < LEAST_SHARE * turn.seconds:
             return None
-        where = tuple(spent.where for spent in found if spent.where is not None)
         return Cause(
             title=f"Evaluation takes {percent(seconds / turn.seconds)} of the time",
             text=f"{TURNS[turn.turn]} ({turn.steps} steps) it takes {ms(seconds)}"
             f"{f' ({at(where[0])})' if where else ''}, the training steps {ms(turn.training_s)}.",
-            saves=Saving(
-                "all of the evaluation",
-                ratio=turn.seconds / max(turn.seconds - seconds, 1e-9),
-                of="all",
-            ),
+            saves=Saving("all of the evaluation", ratio=turn.ratio_without(seconds), of="all"),
             where=where,
             advice="Evaluate less often, on fewer batches, or on larger ones: without gradients "
             "more of them fit into memory.",
@@ -166,11 +160,9 @@ class TorchSaveBeside(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find checkpoints that take a part of what the script repeats."""
         turn = evidence.outside
-        saves = [spent for spent in turn.spent if spent.what == "saving"]
-        seconds = sum(spent.seconds for spent in saves)
-        if not saves:
+        seconds, where = turn.on("saving")
+        if not seconds:
             return None
-        where = tuple(spent.where for spent in saves if spent.where is not None)
         place = f" ({at(where[0])})" if where else ""
         often = "step" if turn.steps == 1 else f"{turn.steps:,} steps"
         # nothing else stands in a pause: what comes with saving goes as well
@@ -179,11 +171,7 @@ class TorchSaveBeside(Fix):
             title=f"Saving takes {percent(seconds / turn.seconds)} of the time",
             text=f"Checkpoints{place} take {ms(seconds)} in every {often}, beside the "
             f"{ms(turn.training_s)} that the training takes meanwhile.",
-            saves=Saving(
-                "all that comes with saving",
-                ratio=turn.seconds / max(turn.seconds - saved, 1e-9),
-                of="all",
-            ),
+            saves=Saving("all that comes with saving", ratio=turn.ratio_without(saved), of="all"),
             where=where,
             sure=seconds >= LEAST_SAVING * turn.seconds,
             snippet="""\

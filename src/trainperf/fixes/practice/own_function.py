@@ -104,9 +104,8 @@ class OwnFunction(Fix):
 def _saving(evidence: Evidence) -> set[tuple[str, int]]:
     """Where checkpoints were seen to be written."""
     turn = evidence.outside_
-    spent = turn.spent if isinstance(turn, Outside) else ()
-    places = [part.where for part in spent if part.what == "saving"]
-    return {(place.file, place.line) for place in places if place is not None}
+    places = turn.on("saving")[1] if isinstance(turn, Outside) else ()
+    return {(place.file, place.line) for place in places}
 
 
 def _loop(line: Line, evidence: Evidence) -> str:

@@ -250,7 +250,7 @@ def _returned(script: Script, forward: Site) -> Site:
     """Return the last statement of the function around the forward, which returns the loss."""
     function, around = function_around(script, forward), script.around(forward)
     if function is None:
-        raise CannotRewrite("forward and backward are not in one function")
+        raise CannotRewrite("the backward is made by a library, or in another function")
     last = function.body[-1]
     if not isinstance(last, ast.Return) or last.value is None:
         raise CannotRewrite(f"{function.name} calls the model and does not end in a return")

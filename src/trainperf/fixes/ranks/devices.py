@@ -182,7 +182,9 @@ class ParallelNotWorth(Fix):
         measured = most is not None and most.devices > 1 and bool(most.efficiency)
         how = "measured" if measured else "by its step without the exchange of gradients"
         if most is not None and most.devices > 1 and most.efficiency:
-            ratio = 1 / (most.devices * most.efficiency)
+            behind = max((late.behind_s for late in job.stragglers), default=0.0)
+            how += ", less what all wait for the late rank" * bool(behind)  # told and mended apart
+            ratio = (1 - behind / real) / (most.devices * most.efficiency)
         else:
             ratio = real / (count * step_without_exchange(evidence))
         if not worth(evidence, ratio):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from trainperf.fixes import Fix
@@ -16,6 +17,7 @@ from trainperf.model import (
     Line,
     Site,
     is_taken,
+    known,
 )
 
 LEAST = 0.05
@@ -159,13 +161,22 @@ WANTED: dict[str, tuple[object, ...]] = {
 }
 """The arguments of LSTM and GRU with which cuDNN is used."""
 
+LONG_TRACING_S, SHARE_TRACING = 10.0, 0.25
+"""Tracing that is told of: so long, and against all steps, which are slower without `unroll`.
+
+About 1.35 times at 20 to 100 time steps, measured on two CPU cores with Keras 3.15.
+"""
+
+
+NOT_BUILT = Unpriced("not measured: the layer would have to be built anew")
+
 
 class RnnCudnn(Fix):
     """Build LSTM and GRU layers so that they can use cuDNN.
 
     Why slow: On a GPU, an LSTM or GRU with the default arguments runs as one cuDNN kernel over the
     whole sequence. With others, and as `RNN(LSTMCell(…))`, it is a loop over the time steps: often
-    many times slower.
+    many times slower. Unrolled, its copies for all time steps take long to trace.
     Changes: cuDNN needs `activation="tanh"`, `recurrent_activation="sigmoid"`, `use_bias=True`,
     `recurrent_dropout=0`, `unroll=False`, and for GRU `reset_after=True`. Except for `unroll` and
     `RNN`, this changes the model: train it anew and compare. Checkpoints have other names.
@@ -173,26 +184,45 @@ class RnnCudnn(Fix):
     - Masked sequences must be padded on the right, or cuDNN cannot be used at all.
     - A layer that uses cuDNN turns XLA off for the whole model. Where XLA is fast,
       `use_cudnn=False` can be right: measure both.
+    - Without a GPU an unrolled layer is faster once it is traced: long trainings keep it.
     """
 
     category = "model"
     equivalence = Equivalence.SEMANTICS
-    without_edit = "the arguments that keep cuDNN away are another model: its weights would not fit"
+    without_edit = "but for `unroll` the arguments make another model: its weights would not fit"
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find the recurrent layers on a GPU that exclude cuDNN, with why."""
+        """Find the recurrent layers on a GPU that exclude cuDNN, else those long in tracing."""
         excluded = [(layer, why) for layer in evidence.model.recurrent if (why := _why_not(layer))]
-        if not excluded or evidence.device.kind != "GPU" or not step_may_matter(evidence):
+        if evidence.device.kind != "GPU":
+            return _unrolled(evidence)
+        if not excluded or not step_may_matter(evidence):
             return None
         reasons = "; ".join(f"{layer.name}: {', '.join(why)}" for layer, why in excluded)
         return Cause(
             title="Recurrent layers run step by step instead of in cuDNN",
             text=f"What excludes cuDNN: {reasons}.",
-            saves=Unpriced("not measured: the layer would have to be built anew"),
+            saves=NOT_BUILT,
             where=tuple(layer.where for layer, _ in excluded if layer.where),
             advice="Use LSTM or GRU with the default for these arguments, or accept the slower "
             "kernel knowingly.",
         )
+
+
+def _unrolled(evidence: Evidence) -> Cause | None:
+    layers = [layer for layer in evidence.model.recurrent if layer.config.get("unroll")]
+    startup, length = evidence.startup, known(evidence.length_)
+    traced = (startup.tracing_s if startup else None) or 0.0
+    steps = length.steps * evidence.times.real if length else math.inf
+    if not layers or traced < max(LONG_TRACING_S, SHARE_TRACING * steps):
+        return None
+    return Cause(
+        title="Recurrent layers are unrolled into one copy per time step",
+        text=f"Tracing the step took {ms(traced)}; all steps of the training take {ms(steps)}.",
+        saves=NOT_BUILT,
+        where=tuple(layer.where for layer in layers if layer.where),
+        advice="Leave `unroll` out, though the steps themselves may get slower by up to a third.",
+    )
 
 
 def _why_not(layer: LayerFacts) -> list[str]:

@@ -152,8 +152,7 @@ def _long_parts(evidence: Evidence, pause: BetweenEpochs, epoch_s: float) -> dic
     rest = pause.seconds - (pause.validation_s or 0.0) - sum(parts.values())
     turn, timed = evidence.outside_, pause.callbacks_s is not None
     if not timed and not isinstance(turn, Missing) and turn.turn == "epoch":
-        own = ("prediction", "saving", "other")
-        rest -= sum(spent.seconds for spent in turn.spent if spent.what in own)
+        rest -= turn.on("prediction", "saving", "other")[0]
     of_fit = "Keras's own work" if timed else "callbacks and Keras's own work"
     parts[of_fit if evidence.loop.kind == "fit" else "not told apart"] = rest
     long = {name: seconds for name, seconds in parts.items() if seconds >= LEAST_SHARE * epoch_s}

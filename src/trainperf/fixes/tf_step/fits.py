@@ -50,7 +50,7 @@ class KerasFitPerBatch(Fix):
         turn, loop = evidence.outside, evidence.loop
         if turn.turn != "fit" or turn.steps > FEW_STEPS:
             return None
-        around = sum(part.seconds for part in turn.spent if part.what in ("opening", "epoch end"))
+        around, _ = turn.on("opening", "epoch end")
         times = evidence.times
         if is_taken(times.resident_):  # a batch that is handed over waits for no pipeline
             around += turn.steps * max(0.0, times.real - times.resident)
@@ -61,9 +61,7 @@ class KerasFitPerBatch(Fix):
             text=f"Each call ({at(loop.where)}) opens, waits for and ends its input: {ms(around)}, "
             f"{percent(around / turn.seconds)} of a turn of {ms(turn.seconds)}.",
             saves=Saving(
-                "no time for the input of a `fit`",
-                ratio=turn.seconds / max(turn.seconds - around, 1e-9),
-                of="all",
+                "no time for the input of a `fit`", ratio=turn.ratio_without(around), of="all"
             ),
             where=() if loop.where is None else (loop.where,),
             sure=around >= LEAST_SHARE * turn.seconds,
@@ -120,7 +118,7 @@ class KerasCompileInLoop(Fix):
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a loop whose every `fit` is of another model, which is traced anew."""
         turn, loop = evidence.outside, evidence.loop
-        anew = sum(part.seconds for part in turn.spent if part.what == "tracing")
+        anew, _ = turn.on("tracing")
         if turn.turn != "fit" or not anew:
             return None
         around = f" at {at(turn.loop)}" if turn.loop is not None else ""
@@ -129,11 +127,7 @@ class KerasCompileInLoop(Fix):
             text=f"The loop{around} gives each `fit` ({at(loop.where)}) another model, or compiles "
             f"it anew. Tracing its step took {ms(anew)}, {percent(anew / turn.seconds)} of a turn "
             f"of {ms(turn.seconds)}; what else it runs, as `predict`, is traced as well.",
-            saves=Saving(
-                "the step's tracing alone",
-                ratio=turn.seconds / max(turn.seconds - anew, 1e-9),
-                of="all",
-            ),
+            saves=Saving("the step's tracing alone", ratio=turn.ratio_without(anew), of="all"),
             where=() if loop.where is None else (loop.where,),
             sure=anew >= LEAST_SHARE * turn.seconds,
             snippet="""\

@@ -224,12 +224,12 @@ def lookers(evidence: Evidence) -> list[Work]:
     """Return the work that only looks on, by function; the loop's own function by place."""
     loop = _loop_functions(evidence)
     turn = evidence.outside_
-    spent = turn.spent if isinstance(turn, Outside) else ()
-    evaluates = {
-        _key(part.where.file, part.where.function)
-        for part in spent
-        if part.what == "evaluation" and part.where
-    }
+    evaluates, saves = (
+        {_key(place.file, place.function) for place in turn.on(kind)[1]}
+        if isinstance(turn, Outside)
+        else set()
+        for kind in ("evaluation", "saving")
+    )
     on_main = (cost for cost in evidence.functions if cost.thread == "main")
     costs = {_key(cost.file, cost.name): cost for cost in on_main}
     found: list[Work] = []
@@ -248,10 +248,8 @@ def lookers(evidence: Evidence) -> list[Work]:
             seconds = max(seconds, cost.share * evidence.times.real)
         reads = sum(work.reads for work in several)
         found.append(Work(key[1], several[0].where, seconds, reads, SELDOM))
-    saves = [part.where for part in spent if part.what == "saving" and part.where is not None]
-    told = {_key(where.file, where.function) for where in saves}  # by `torch_save_beside`
     for key, cost in costs.items():
-        if key in told:
+        if key in saves:  # told by `torch_save_beside`
             continue
         if cost.calls_into in WRITERS and key not in loop and not _makes(key, {key: cost}):
             where = Site(cost.file, cost.line, key[1])

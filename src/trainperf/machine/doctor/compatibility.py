@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
 
 from trainperf.fixes.host.cards import version
 from trainperf.machine.doctor.checks import Check
@@ -140,7 +139,7 @@ def _cuda(name: str, build: Build, machine: Machine) -> Check | None:
 def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None:
     held = ", ".join(build.capabilities)
     for gpu in gpus if held else ():
-        if fit(build.capabilities, gpu.compute_capability) == "none":
+        if not _has_code(build.capabilities, gpu.compute_capability):
             return Check(
                 name,
                 "problem",
@@ -151,11 +150,8 @@ def _generations(name: str, build: Build, gpus: tuple[Gpu, ...]) -> Check | None
     return None
 
 
-Fit = Literal["native", "compiled on the spot", "none", "unknown"]
-
-
-def fit(capabilities: Sequence[str], capability: str | None) -> Fit:
-    """How a build's code runs on a GPU of this compute capability ("8.6").
+def _has_code(capabilities: Sequence[str], capability: str | None) -> bool:
+    """Whether a build has code for a GPU of this compute capability ("8.6"), or it is not known.
 
     `capabilities` are as the compiler names them: "sm_80" is machine code for 8.0, "compute_90"
     code that the driver compiles for 9.0 and later. Machine code runs on the same major
@@ -164,18 +160,14 @@ def fit(capabilities: Sequence[str], capability: str | None) -> Fit:
     exactly that generation.
     """
     has = version(capability)
-    if has is None or not capabilities:
-        return "unknown"
-    best: Fit = "none"
+    if has is None:
+        return True
     for code in capabilities:
         parts = re.fullmatch(r"(sm|compute)_(\d+)(\d)([a-z]?)", code)
         if parts is None:
             continue
-        kind, major, minor, suffix = parts[1], int(parts[2]), int(parts[3]), parts[4]
-        if suffix and (major, minor) != has:
-            continue
-        if kind == "sm" and major == has[0] and minor <= has[1]:
-            return "native"
-        if kind == "compute" and (major, minor) <= has:
-            best = "compiled on the spot"
-    return best
+        own = int(parts[2]), int(parts[3])
+        later = own[0] == has[0] or parts[1] == "compute"
+        if own == has or (own < has and later and not parts[4]):
+            return True
+    return False

@@ -11,8 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -129,26 +128,17 @@ STAT_S = 1.0
 LEAST_STATED = 20
 EXAMPLES = 3
 
-OPENED = "Python opened them"
-NAMED = "named in the dataset"
-HELD = "held open or mapped"
-
 
 @dataclass
 class _Seen:
-    """Files on one volume: sizes by path, and how each was noticed."""
+    """Files on one volume: sizes by path."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     there: list[tuple[str, int]] = field(default_factory=list)  # those not removed since
-    how: Counter[str] = field(default_factory=Counter)
 
 
 PROBES_S = 6.0
 """Seconds after which no further volume is probed: each takes about two."""
-
-NO_FILES = "the steps opened no files: the data is in memory, or comes over the network"
-
-NO_NAMES = "bytes were read, but by code that names no files"
 
 NO_ANSWER = "the file system did not answer in time"
 
@@ -160,8 +150,7 @@ PSEUDO = frozenset(
 )  # fmt: skip
 """File systems that hold no data; a read there may have an effect."""
 
-Found = tuple[tuple[Reads, ...], str]
-"""The reads from each volume, and the reason why there are none."""
+Found = tuple[Reads, ...]
 
 
 def of_files(recording: Recording) -> tuple[Event, ...]:
@@ -175,31 +164,23 @@ def examined(
     instance: InstanceType | None = None,
     tell: Callable[[Found], None] = lambda found: None,
 ) -> Found:
-    """Return what was read from each volume, most files first, or () and the reason.
+    """Return what was read from each volume, most files first.
 
     Reads at most 64 MiB of 200 files in about 2 s per volume, and writes nothing. `root` is
     where /proc and /sys are looked for, `instance` what the EBS limit is taken from. `tell`
     takes what is known so far, before each volume is probed: it may not answer.
     """
-    if not events:
-        return (), "no loop was timed that could have read files"
-    names = dict(_names(events))
-    if not names:
-        unnamed = any(event["counted"] and event["read_bytes"] > 10**6 for event in events)
-        return (), NO_NAMES if unnamed else NO_FILES
     mounted = mounts(root)
     by_volume: dict[Volume, _Seen] = {}
     stated = 0
     kept = {path: size for event in events for path, size in event["sizes"].items()}
-    for path, how, size, volume in _on_volumes(names, kept, mounted, root, instance):
+    names = dict.fromkeys(path for event in events for path in _names(event))
+    for path, size, volume in _on_volumes(names, kept, mounted, root, instance):
         seen = by_volume.setdefault(volume, _Seen())
         seen.sizes[path] = kept[path] if size is None else size
         if size is not None:
             seen.there.append((path, size))
-        seen.how[how] += 1
         stated += 1
-    if not stated:
-        return (), "the files that were read are not there any more, or cannot be seen from here"
     return _timed(by_volume, events, stated, tell)
 
 
@@ -216,33 +197,28 @@ def _timed(
         if time.monotonic() > until:
             break
         silent = replace(found[volume], reason=NO_ANSWER)
-        tell((tuple(silent if one is volume else found[one] for one in ordered), ""))
+        tell(tuple(silent if one is volume else found[one] for one in ordered))
         found[volume] = replace(found[volume], **vars(_probed(volume, by_volume[volume])))
-    return tuple(found[one] for one in ordered), ""
+    return tuple(found[one] for one in ordered)
 
 
-def _names(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-    """Paths and how each was noticed; names in a dataset count where no open was seen."""
-    for event in events:
-        yield from ((path, HELD) for path in event["held"])
-        if not event["opens"]:
-            yield from ((path, NAMED) for path in event["named"])
-        else:
-            yield from ((path, OPENED) for path in event["paths"])
+def _names(event: Event) -> list[str]:
+    """Paths that a process noticed; names in a dataset count where no open was seen."""
+    return [*event["held"], *(event["paths"] if event["opens"] else event["named"])]
 
 
 def _on_volumes(
-    names: dict[str, str],
+    names: Iterable[str],
     kept: dict[str, int],
     mounted: Sequence[Mount],
     root: Path,
     instance: InstanceType | None,
-) -> Iterator[tuple[str, str, int | None, Volume]]:
-    """Path, how it was noticed, size and volume; the size is None for one only `kept` knows."""
+) -> Iterator[tuple[str, int | None, Volume]]:
+    """Path, size and volume; the size is None for one only `kept` knows."""
     until = time.monotonic() + STAT_S
     volumes: dict[str, Volume] = {}
     unknown = Volume("", "", "")
-    for many, (path, how) in enumerate(names.items()):
+    for many, path in enumerate(names):
         if many >= LEAST_STATED and time.monotonic() > until:
             return
         size = _size(path)
@@ -253,7 +229,7 @@ def _on_volumes(
             continue
         if mount is not None and mount.point not in volumes:
             volumes[mount.point] = volume_of(mount, root, instance)
-        yield path, how, size, unknown if mount is None else volumes[mount.point]
+        yield path, size, unknown if mount is None else volumes[mount.point]
 
 
 def _size(path: str) -> int | None:
@@ -277,7 +253,6 @@ def _reads(volume: Volume, seen: _Seen, events: Sequence[Event], stated: int) ->
         sizes=(_percentile(sizes, 0.1), _percentile(sizes, 0.5), _percentile(sizes, 0.9)),
         total_bytes=round(sum(sizes) * files / len(sizes)),
         examples=tuple(list(seen.sizes)[:EXAMPLES]),
-        seen_by=", ".join(how for how, _ in seen.how.most_common()),
         reason=NO_TIME,
         at_least=any(event["at_least"] for event in events),
     )
@@ -288,8 +263,7 @@ def _files(events: Sequence[Event]) -> int:
     paths: set[str] = set()
     most = 0
     for event in events:
-        named = event["named"] if not event["opens"] else event["paths"]
-        paths.update(named, event["held"])
+        paths.update(_names(event))
         most = max(most, event["files"] if event["opens"] else event["names"])
     return max(most, len(paths))
 
@@ -331,12 +305,12 @@ def probe(
 ) -> Found:
     """Return what `examined` does, and come back within `deadline_s` in any case.
 
-    Of a volume that does not answer the sizes are known at most, and the reason is said.
+    Of a volume that does not answer the sizes are known at most.
     `interrupted` says whether the user wants an end: then what is known so far is returned.
     """
     events = of_files(recording)
     if not events:
-        return examined(events)
+        return ()
     try:
         process = subprocess.Popen(
             # -P: a module of the user's in the current folder is not one of ours.
@@ -345,8 +319,8 @@ def probe(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-    except OSError as error:
-        return (), f"the files could not be looked at: {error.strerror}"
+    except OSError:
+        return ()
     told: list[Found] = []
     thread = threading.Thread(
         target=_talk, args=(process, (os.getpid(), events, instance), told), daemon=True
@@ -355,15 +329,10 @@ def probe(
     until = time.monotonic() + deadline_s
     while thread.is_alive() and time.monotonic() < until and not interrupted():
         thread.join(POLL_S)
-    late = thread.is_alive()
     process.kill()
-    if not late:
+    if not thread.is_alive():
         process.wait()
-    if told:
-        return told[-1]
-    if late:
-        return (), "not looked at: interrupted" if interrupted() else NO_ANSWER
-    return (), "looking at the files failed"
+    return told[-1] if told else ()
 
 
 def _talk(process: subprocess.Popen[bytes], question: Any, told: list[Found]) -> None:

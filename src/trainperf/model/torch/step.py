@@ -248,7 +248,7 @@ class Torch:
     multiplies bfloat16 itself), `cpp_compiler` (there is one), `float64_batch`, `denormal` (the
     shares in weights, gradients and optimizers' state). `memory` is
     what CUDA's allocator counted, in bytes: `allocated_peak`, `reserved_peak`, `total`, and
-    `retries`, `ooms` as counts; empty without a GPU. `untraced` says why there is no `trace`.
+    `retries` as a count; empty without a GPU. `untraced` says why there is no `trace`.
     `trainer` holds the settings of a library whose loop this is, `compiling` what is known of
     the script's own `torch.compile`.
     """

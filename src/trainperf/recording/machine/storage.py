@@ -34,7 +34,7 @@ class Reads:
 
     `files` counts the different files seen, `opens` how often they were opened in
     `seconds`; `sizes` are the 10th, 50th and 90th percentile of their bytes, `total_bytes`
-    their sum. `examples` are a few paths. `seen_by` says how they were noticed.
+    their sum. `examples` are a few paths.
 
     `cold_bytes_s` is the rate at which a sample of these very files was read after the
     kernel had dropped them from its cache. `probed_bytes` is the size of the sample; `reason` says
@@ -57,7 +57,6 @@ class Reads:
     sizes: tuple[int, int, int]
     total_bytes: int
     examples: tuple[str, ...] = ()
-    seen_by: str = ""
     cold_bytes_s: float | None = None
     probed_bytes: int = 0
     needed_bytes_s: float | None = None

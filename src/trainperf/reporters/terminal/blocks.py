@@ -86,8 +86,8 @@ def _write(block: Block, paper: Paper) -> None:
         case Fact(label, said, width, indent):
             before = paper.raw(label.ljust(width), "dim")
             paper.prose(text_of(said, paper), indent, first=before)
-        case Item(said, indent):
-            paper.prose(text_of(said, paper), indent, first=paper.raw("- "))
+        case Item(said):
+            paper.item(text_of(said, paper))
         case Code(source, language, indent):
             paper.code(source, language, indent)
         case Output(text):

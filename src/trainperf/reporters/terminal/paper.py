@@ -79,9 +79,9 @@ class Paper:
             wrapped.plain = wrapped.plain.replace(_HELD, " ")
             self.line((before if row == 0 else Text(" " * hang)) + wrapped, indent)
 
-    def item(self, text: str, indent: int = 2) -> None:
+    def item(self, text: Text | str) -> None:
         """Write one item of a list."""
-        self.prose(text, indent, first=self.raw("- "))
+        self.prose(text, 2, first=self.raw("- "))
 
     def output(self, text: str, indent: int = 2) -> None:
         """Write the last lines of a program's output, broken at the right margin."""

@@ -180,7 +180,6 @@ def facts(ddp: Any, watched: WatchedDdp) -> dict[str, Any]:
             "static_graph": ddp.static_graph,
             "bucket_cap_mb": data.get("bucket_cap_bytes", ddp.bucket_bytes_cap) / MIB,
             "mixed_precision": ddp.mixed_precision is not None,
-            "join": bool(ddp._join_config.enable),
         },
         "given": list(watched.given),
         "comm_hook": comm_hook(ddp, data),

@@ -279,7 +279,7 @@ class LineTrace:
         return {
             "steps": len(self._windows),
             "all_backward_s": sum(backward for _, backward in times.values()) / each,
-            "all_device_s": sum(map(sum, times.values())) / each if cuda else 0.0,
+            "all_device_s": sum(map(sum, times.values())) / each if cuda else None,
             "lines": [self._fields(line) for line in lines if line.calls],
         }
 

@@ -224,7 +224,7 @@ def _repeated(
     if len(kept) == 1:
         kept = {name: replace(one, **asdict(came.ratio)) for name, one in kept.items()}
     else:
-        again = f"all {len(kept)} together, {again}"
+        again = f"{'both' if len(kept) == 2 else f'all {len(kept)}'} together, {again}"
     if came.ratio.low <= 1:
         again += "; each shows the gain, but slices varied so that its interval reaches below 1"
     noted = {name: replace(one, note=again) for name, one in kept.items()}

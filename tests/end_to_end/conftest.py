@@ -1,4 +1,4 @@
-"""A program that runs by itself, observed, and observed with its text laid over other files."""
+"""Programs that run by themselves, observed, or with their text laid over other files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from textwrap import dedent
 
 import pytest
 
-from kit.processes import events, native, observed
-from trainperf.model import Recording
+from kit.processes import events, native, observed, python
+from trainperf import evidence
+from trainperf.machine import inspect_machine
+from trainperf.model import Ending, Evidence, Recording
 
 TAG = sys.implementation.cache_tag
 UNPATCHED = b"raise SystemExit('the text of the file ran')\n"
@@ -92,3 +94,39 @@ def same(tmp_path: Path, work: Path) -> Callable[..., Recording]:
         return recording
 
     return compare
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[tuple[str, ...], tuple[Recording, Evidence]]:
+    return {}
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, kept: dict[tuple[str, ...], tuple[Recording, Evidence]]
+) -> Callable[..., tuple[Recording, Evidence]]:
+    """Run a script under observation, or recall that a test of this file did."""
+
+    def once(*command: str) -> tuple[Recording, Evidence]:
+        if command not in kept:
+            folder = tmp_path / "work"
+            folder.mkdir()
+            loops = Path(__file__).parent
+            env = {
+                "PYTHONPATH": os.pathsep.join((str(loops / "loops"), str(loops / "torch_loops"))),
+                "TF_CPP_MIN_LOG_LEVEL": "3",
+                "CUDA_VISIBLE_DEVICES": "",
+                "OMP_NUM_THREADS": "1",  # threads that spin where cores are taken make 20 ms steps
+                "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled"),
+            }
+            times = {"measure_s": 1.5, "extra_s": 1.5}
+            recording = observed(python(*command), folder, tmp_path / "run", env, **times)
+            assert recording.ending is Ending.MEASURED, recording.output_tail
+            assert [event["text"] for event in events(recording, "note")] == []
+            assert "Traceback" not in recording.output_tail
+            assert list(folder.iterdir()) == []
+            read = evidence.read(recording, inspect_machine(directory=folder))
+            kept[command] = recording, read
+        return kept[command]
+
+    return once

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import subprocess
@@ -24,6 +23,7 @@ from kit.processes import (
     is_left,
     script,
     sleeping,
+    snapshot,
     strays,
 )
 from trainperf.run.view import mounts
@@ -89,9 +89,6 @@ def trains(**parts: str) -> str:
     return TRAINS.format(**{**PARTS, "batch": "16", "turns": "20", **parts})
 
 
-Tree = dict[str, tuple[str, int, int, int]]
-
-
 @dataclass(frozen=True)
 class Result:
     """How a command ended, what it printed, and the number that it had."""
@@ -119,7 +116,7 @@ class Place:
     env: dict[str, str] = field(default_factory=dict)
     before: tuple[str, ...] = ()
     sleeps: tuple[str, ...] = ()
-    _tree: Tree = field(default_factory=dict)
+    _tree: dict[str, tuple[object, ...]] = field(default_factory=dict)
     _mounts: list[tuple[str, str]] = field(default_factory=list)
     _shared: set[str] = field(default_factory=set)
 
@@ -131,7 +128,7 @@ class Place:
 
     def remember(self) -> None:
         """Take what is there now for what is to stay."""
-        self._tree, self._mounts = tree(self.home), _mounts()
+        self._tree, self._mounts = snapshot(self.home), _mounts()
         self._shared = _shared()
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
@@ -178,7 +175,7 @@ class Place:
         left = strays(self.mark)
         assert left == []  # stopped ones among them
         assert not [one for seconds in self.sleeps for one in sleeping(seconds)]
-        assert tree(self.home) == self._tree
+        assert snapshot(self.home) == self._tree
         assert _mounts() == self._mounts
         assert soon(lambda: not _unheld(_shared() - self._shared)), _shared() - self._shared
         assert not self.temporary.exists() or not any(map(is_left, self.temporary.iterdir()))
@@ -207,22 +204,6 @@ def ended(process: subprocess.Popen[str], seconds: float = 4 * LONG_S) -> Result
 def _mounts() -> list[tuple[str, str]]:
     """The machine's mounts, without those of a test that runs beside this one."""
     return [(point, kind) for point, kind in mounts() if kind != "fuse.stuck"]
-
-
-def tree(folder: Path) -> Tree:
-    """What stands in a folder: contents, mode, owner, and the time of the last change."""
-    found: Tree = {}
-    for path in (folder, *sorted(folder.rglob("*"))):
-        status = path.lstat()
-        regular = stat.S_ISREG(status.st_mode)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if regular else ""
-        found[str(path.relative_to(folder))] = (
-            digest,
-            status.st_mode,
-            status.st_mtime_ns,
-            status.st_uid,
-        )
-    return found
 
 
 def check_came_about(legs: Path, which: str) -> None:

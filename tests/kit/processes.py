@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import stat
 import subprocess
 import sys
 import textwrap
@@ -35,6 +36,27 @@ def script(folder: Path, source: str, name: str = "script.py") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(textwrap.dedent(source), encoding="utf-8")
     return path
+
+
+def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Everything below a folder, and itself: mode, owner, mtime, content."""
+    seen: dict[str, tuple[object, ...]] = {}
+    for path in [folder, *folder.rglob("*")]:
+        status = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+        if path.is_symlink():
+            content = os.fsencode(os.readlink(path))
+        owner = (status.st_uid, status.st_gid)
+        name = str(path.relative_to(folder))
+        seen[name] = (stat.filemode(status.st_mode), *owner, status.st_mtime_ns, content)
+    return seen
+
+
+def old(folder: Path) -> None:
+    """Let everything in a folder have been there for long."""
+    for path in [*folder.rglob("*"), folder]:
+        if not path.is_symlink():
+            os.utime(path, (1_600_000_000, 1_600_000_000))
 
 
 def native(

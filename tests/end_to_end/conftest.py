@@ -107,8 +107,8 @@ def run(
 ) -> Callable[..., tuple[Recording, Evidence]]:
     """Run a script under observation, or recall that a test of this file did."""
 
-    def once(*command: str) -> tuple[Recording, Evidence]:
-        if command not in kept:
+    def once(*command: str, **settings: float) -> tuple[Recording, Evidence]:
+        if (*command, *settings) not in kept:
             folder = tmp_path / "work"
             folder.mkdir()
             loops = Path(__file__).parent
@@ -119,14 +119,14 @@ def run(
                 "OMP_NUM_THREADS": "1",  # threads that spin where cores are taken make 20 ms steps
                 "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled"),
             }
-            times = {"measure_s": 1.5, "extra_s": 1.5}
+            times = {"measure_s": 1.5, "extra_s": 1.5} | settings
             recording = observed(python(*command), folder, tmp_path / "run", env, **times)
             assert recording.ending is Ending.MEASURED, recording.output_tail
             assert [event["text"] for event in events(recording, "note")] == []
             assert "Traceback" not in recording.output_tail
             assert list(folder.iterdir()) == []
             read = evidence.read(recording, inspect_machine(directory=folder))
-            kept[command] = recording, read
-        return kept[command]
+            kept[*command, *settings] = recording, read
+        return kept[*command, *settings]
 
     return once

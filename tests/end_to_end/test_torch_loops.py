@@ -217,10 +217,6 @@ def test_both_loaders_of_a_step_are_training(run):
     assert found.torch.part("input").calls == pytest.approx(2)
 
 
-def test_a_wanted_number_of_steps_is_kept(tmp_path):
-    work = tmp_path / "work"
-    work.mkdir()
-    env = {**ENV, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
-    command = python(str(LOOPS / "plain.py"))
-    recording = observed(command, work, tmp_path / "run", env, steps=30, extra_s=0.0)
-    assert evidence.read(recording, inspect_machine(directory=work)).times.real_.steps == 30
+def test_a_wanted_number_of_steps_is_kept(run):
+    _, found = run(str(LOOPS / "plain.py"), steps=30, extra_s=0.0)
+    assert found.times.real_.steps == 30

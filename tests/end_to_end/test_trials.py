@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 import zoo
 from kit.legs import states
-from kit.processes import LONG_S, patient, reported, script, snapshot, strays, tries
+from kit.processes import LONG_S, patient, reported, script, snapshot, soon, started, strays, tries
 from trainperf.run import guarding
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
@@ -250,8 +249,8 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
     tmp_path: Path, mark: str, moment: str
 ) -> None:
     script(tmp_path, TINY, "train.py")
-    process = started(tmp_path)
-    wait_for(tmp_path, mark, moment)
+    process = started(tmp_path, "train.py")
+    wait(tmp_path, mark, moment)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, output + errors
@@ -265,14 +264,12 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
 @pytest.mark.usefixtures("brief")
 def test_no_stopped_process_remains_after_a_kill_9_of_trainperf(tmp_path: Path, mark: str) -> None:
     script(tmp_path, TINY, "train.py")
-    process = started(tmp_path)
-    wait_for(tmp_path, mark, "a leg waits for its turn")
+    process = started(tmp_path, "train.py")
+    wait(tmp_path, mark, "a leg waits for its turn")
     process.kill()
     process.communicate()
-    until = time.monotonic() + LONG_S
-    while strays(mark) or list(tmp_path.glob("runs/*/leg-*")):
-        assert time.monotonic() < until, states(mark)
-        time.sleep(0.2)
+    left = lambda: strays(mark) or list(tmp_path.glob("runs/*/leg-*"))  # noqa: E731
+    assert soon(lambda: not left()), left()
 
 
 ONLY_ONE = """
@@ -298,24 +295,9 @@ def test_a_script_that_cannot_run_beside_itself_is_tried_in_fresh_processes(
     assert [one for one in report["trials"] if one["speedup"]]
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command("diagnose", "--output-dir", "runs", "train.py"),
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def wait(folder: Path, mark: str, moment: str) -> None:
+    def came() -> bool:
+        legs = any(folder.glob("runs/*/leg-*/run.json"))
+        return legs and (moment == "a leg begins to start" or bool(states(mark)))
 
-
-def wait_for(folder: Path, mark: str, moment: str, seconds: float = 120.0) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        legs = list(folder.glob("runs/*/leg-*/run.json"))
-        if moment == "a leg begins to start" and legs:
-            return
-        if legs and states(mark):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"never came: {moment}")
+    assert soon(came, 120.0), f"never came: {moment}"

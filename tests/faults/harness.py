@@ -6,8 +6,7 @@ import os
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from kit.processes import (
     script,
     sleeping,
     snapshot,
+    soon,
     strays,
 )
 from trainperf.run.view import mounts
@@ -177,7 +177,9 @@ class Place:
         assert not [one for seconds in self.sleeps for one in sleeping(seconds)]
         assert snapshot(self.home) == self._tree
         assert _mounts() == self._mounts
-        assert soon(lambda: not _unheld(_shared() - self._shared)), _shared() - self._shared
+        assert soon(lambda: not _unheld(_shared() - self._shared), DYING_S), (
+            _shared() - self._shared
+        )
         assert not self.temporary.exists() or not any(map(is_left, self.temporary.iterdir()))
         assert [one.name for one in _below(self.runs) if _stands_in(one)] == []
         assert [str(one) for one in _below(self.runs) if not _is_private(one, self.runs)] == []
@@ -212,16 +214,6 @@ def check_came_about(legs: Path, which: str) -> None:
     if not told:
         pytest.skip("nothing was tried: the machine was too busy for the budget")
     assert which in told
-
-
-def soon(true: Callable[[], bool], seconds: float = DYING_S) -> bool:
-    """Whether something comes true: neighbours use the machine's shared memory as well."""
-    until = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def _shared() -> set[str]:

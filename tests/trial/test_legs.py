@@ -15,7 +15,6 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from kit.exchange import soon
 from kit.legs import (
     LOOP,
     PLAIN,
@@ -28,7 +27,7 @@ from kit.legs import (
     warm_up,
     written,
 )
-from kit.processes import LONG_S, gone
+from kit.processes import LONG_S, gone, soon
 from trainperf.run.stopping import Guard
 from trainperf.trial.contest import take
 from trainperf.trial.legs.faults import LegFailed

@@ -7,7 +7,6 @@ from itertools import pairwise
 import psutil
 import pytest
 
-from kit.exchange import soon
 from kit.legs import (
     LOOP,
     PLAIN,
@@ -20,6 +19,7 @@ from kit.legs import (
     states,
     written,
 )
+from kit.processes import soon
 from trainperf.model import Outcome
 from trainperf.trial import budget
 from trainperf.trial import queue as queue_module

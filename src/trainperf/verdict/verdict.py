@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainperf.fixes import concern
-from trainperf.fixes.common.words import at, ms, percent, times
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import (
     INPUT_BOUND_BELOW,
     Evidence,
@@ -63,10 +63,6 @@ def _answer(case: Case, trials: Sequence[Trial] = ()) -> Answer:
     evidence = case.evidence
     found = _graded(case, trials)
     more = passes(evidence) if found.side == "model" or found.healthy else ""
-    seen = evidence.over_time
-    if seen is not None:
-        longer = times(seen.ratio)
-        more += f" Steps get slower as it runs: late ones take {longer} as long as early ones."
     return replace(found, more=found.more + more)
 
 

@@ -45,8 +45,6 @@ def test_a_turn_is_the_fit_as_it_is_written_with_what_follows():
     )
     assert first.where is not None
     assert first.where.line == 27
-    assert turn.loop is not None
-    assert turn.loop.line == 19
     assert sum(one.seconds for one in turn.spent) == pytest.approx(turn.seconds - 2.0)
 
 
@@ -123,8 +121,3 @@ def test_calls_in_blocks_that_were_held_up_are_their_share_of_these():
     )
     assert turn.seconds == REAL.seconds
     assert turn.spent[0].share == pytest.approx(4.2 / 5)
-
-
-def in_place(seconds: float, instead_s: float, **fields: Any) -> Event:
-    at = {"e": "in_place", "what": "predict", "where": HERE, "apart": 0.0, "traced": False}
-    return {**at, "seconds": seconds, "instead_s": instead_s, **fields}

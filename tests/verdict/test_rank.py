@@ -202,3 +202,8 @@ def test_a_loop_of_slow_steps_is_given_the_budget_that_may_do() -> None:
         "Nothing was measured: the loop made too few steps; the first was over after 40.0 s, "
         "so --budget 8min may do."
     )
+
+
+def test_steps_that_get_slower_are_told_with_what_they_were_first() -> None:
+    assert "the last timed took 3.6× as long as the first" in said("growing_graph").text
+    assert "get slower" not in said("kept_sessions").text

@@ -304,20 +304,25 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
             found.append((what, within or seen, apart))
     if not found:
         return None
+    inside = [event for _, events, _ in found for event in events if event["s"] > steps[0]["s"]]
+    held = [
+        sum(event["seconds"] for event in inside if step["s"] <= event["s"] < step["t"])
+        for step in steps
+    ]
     first, _, every = found[0]
-    inside = [event for _, events, _ in found for event in events]
-    parts, rest = [], [0.0]  # done in a step that evaluates as well: samples drawn, files written
-    for step in (step for step in steps if step["p"] == "evaluated"):
-        held = sum(event["seconds"] for event in inside if step["s"] <= event["s"] < step["t"])
-        if held:
-            rest.append(step["t"] - step["s"] - real * observed.steps_per_call - held)
+    plain, parts = _plain(observed, steps, held, real), []
     for what, events, apart in found:
         used = events[1:] or events  # the first may do what is done once
         name, where = _named(used[-1])
         taken = statistics.median(event["seconds"] for event in used) * every / apart
         parts.append(Spent(what, taken, 0.0, name, where=where))
-    parts.append(Spent("other", max(0.0, statistics.median(rest[1:] or rest)), 0.0))
-    training = every * real
+    rest = [  # what else is done in a step that evaluates: samples are drawn, files written
+        step["t"] - step["s"] - plain * observed.steps_per_call - took
+        for step, took in zip(steps, held, strict=True)
+        if step["p"] == "evaluated" and took
+    ]
+    parts.append(Spent("other", max(0.0, statistics.median(rest)) if rest else 0.0, 0.0))
+    training = every * plain
     seconds = training + sum(part.seconds for part in parts)
     turn: Turn = "evaluation" if first == "evaluation" else "pause"
     return Outside(turn, seconds, every, training, _spent(parts, seconds))
@@ -371,3 +376,14 @@ def _named(event: Event) -> tuple[str, Site | None]:
     """The user's function that an event is of, "" for none, and its place."""
     where = site(event["where"])
     return "" if where is None or where.function == "<module>" else where.function, where
+
+
+def _plain(observed: Observed, steps: Sequence[Event], held: Sequence[float], real: float) -> float:
+    """Seconds of a step without such work; what each step has is in `real`, and comes off it."""
+    timed = [(step, more) for step, more in zip(steps, held, strict=True) if step["p"] == "real"]
+    if not any(more for _, more in timed):
+        return real
+    plain = [step["t"] - step["s"] for step, more in timed if not more]
+    if plain:
+        return float(statistics.median(plain) / observed.steps_per_call)
+    return max(0.0, real - statistics.mean(more for _, more in timed) / observed.steps_per_call)

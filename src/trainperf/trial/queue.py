@@ -1,4 +1,4 @@
-"""One queue of trials: who can change the answer most in a second is let run next.
+"""One queue of trials: what may save most is let run first.
 
 The legs of a script live beside each other and one of them runs at a time: a slice of steps that
 are timed, beside slices of the script as it is, or a slice of starting, of as many legs as the
@@ -19,23 +19,25 @@ from trainperf.run.stopping import LEG
 from trainperf.trial import parity
 from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_settled
+from trainperf.trial.contest import Contest, Rule, Series, enough
 from trainperf.trial.fresh import FreshProcesses, Look, nothing_else
 from trainperf.trial.legs.faults import LegFailed, NotCompared, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, start_of
-from trainperf.trial.ratio import Pair
+from trainperf.trial.ratio import Pair, of_two
 
 RAN_OUT = "it ran out of memory beside other legs"
 ALONE = f"{RAN_OUT}, and was tried alone"
+PROCESSES = ("in a fresh process", "in another")
+"""The processes of a change that runs in two, as they are told of."""
 TURN_S = 2.0
 """So long contests take turns before legs that start may go on: caches are cold after that."""
 MORE_S = 15.0
 MORE_TIMES = 3.0
 """A leg may take so much longer to start than the slowest that has, if it does not compile."""
 OVERDUE = 2.0
-"""From so many times the usual start on a leg is none of those that start next."""
+"""From so many times the usual start on a leg takes turns with those that stand, as one of them."""
 
 
 class Queue:
@@ -60,6 +62,7 @@ class Queue:
         self._series: dict[Epoch | None, Series] = {}
         self._before: tuple[Series, Slice] | None = None  # what the script did last
         self._round = 0
+        self._started_last = False
         self._waiting: list[Candidate] = []
         self._entered: list[Contest] = []
         self._left_out: list[Measured] = []
@@ -108,7 +111,9 @@ class Queue:
             return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
-        self._waiting, self._entered, self._left_out = list(candidates), [], []
+        known = {candidate.name: self._processes(candidate) for candidate in candidates}
+        self._waiting = [process for processes in known.values() for process in processes]
+        self._entered, self._left_out = [], []
         failure: LegFailed = OutOfTime()
         try:
             self._run(clock, look)
@@ -132,7 +137,27 @@ class Queue:
         found = [*self._left_out, *(measured for measured in found if measured not in alone)]
         found += self._tried_alone(alone, clock.keeping(look(found, ())[0]))
         by_name = {measured.name: measured for measured in found}
-        return [by_name[candidate.name] for candidate in candidates]
+        return [
+            self._together(candidate, [by_name[process.name] for process in known[candidate.name]])
+            for candidate in candidates
+        ]
+
+    def _processes(self, candidate: Candidate) -> list[Candidate]:
+        """What is to be judged runs in two processes, where there is room for both."""
+        if candidate.difference is None or self._slots <= 3:
+            return [candidate]
+        return [replace(candidate, variant=process) for process in PROCESSES]
+
+    def _together(self, candidate: Candidate, found: Sequence[Measured]) -> Measured:
+        """What all processes of a candidate say of it."""
+        first, *others = found
+        if not others:
+            return first
+        control = self._series_of(candidate.holds).control.ratio
+        own, again = (measured.ratio for measured in found)
+        known = own and again and control and of_two(own, again, control.speedup)[0]
+        failure = first.failure or others[0].failure
+        return replace(first, candidate=candidate, ratio=known, failure=failure)
 
     def _run(self, clock: Clock, look: Look) -> None:
         """Let legs start and take turns until all are decided or the time is over."""
@@ -215,11 +240,7 @@ class Queue:
             needed = self._start_s(candidate) + costs.comparing(1, 3)
             if self._base.ready_s is not None and needed > clock.left:
                 return
-            contest = Contest(self._leg_of(candidate), self._waiting.pop(0))
-            self._entered.append(contest)
-            if candidate.difference is not None and self._slots > 3:
-                contest.twin = Contest(self._leg_of(candidate), candidate, twin=contest, again=True)
-                self._entered.append(contest.twin)
+            self._entered.append(Contest(self._leg_of(candidate), self._waiting.pop(0)))
 
     def _advance(self, clock: Clock) -> bool:
         """Let those run who can change the answer most; False where there is nobody left."""
@@ -232,55 +253,49 @@ class Queue:
         for contest in self._entered:
             if contest.pairs and not contest.decided:
                 self._decide(contest)  # the control may tell by now
-        rates = self._rates()
-        order = sorted(rates, key=lambda contest: -rates[contest])
-        legs = (
-            [self._base] if self._base.starting and (rates or self._open or self._waiting) else []
-        )
+        order = self._order()
+        overdue = {contest.leg for contest in order if self._overdue(contest)}
+        legs = [base] if base.starting and (order or self._open or self._waiting) else []
         legs += [contest.leg for contest in order if contest.leg.starting]
         legs = together(list(dict.fromkeys(legs)), self._at_once, self.bench.costs.spin)
         turns = [contest for contest in order if not contest.leg.starting]
         if not (legs or turns):
             return False
         self._tell()
-        started, at_turn = sum(rates[contest] for contest in order if contest.leg in legs), 0.0
+        starts = bool(legs) and (base in legs or not turns)
         if turns:
             series = self._series_of(turns[0].holds)
             turns = [contest for contest in turns if contest.holds == series.holds]
-            at_turn = sum(rates[contest] for contest in turns[: series.beside_each_other])
-        if legs and (self._base in legs or not turns or started > at_turn):
+            if overdue.issuperset(legs):
+                starts = starts or (bool(legs) and not self._started_last)
+            else:
+                starts = starts or len(turns) < series.beside_each_other
+        self._started_last = starts
+        if starts:
             self._start(legs, clock)
         else:
             self._take_turns(turns, clock, series)
         return True
 
-    def _rates(self) -> dict[Contest, float]:
-        """Those who may run next, each with what it may save in a second.
+    def _order(self) -> list[Contest]:
+        """Those who may run next: the first of the report, the control where it helps, the others.
 
-        The first of the report starts first, unless it holds up all others; what is judged does so
-        in all its processes.
+        Who starts for longer than is usual comes last.
         """
-        judged = [contest for contest in self._entered if contest.twin is not None]
-        controls = [series.control for series in self._series.values()]
-        first = [*judged, *controls] if judged else self._entered[:1]
+        order = [
+            contest for contest in self._open if not self._series_of(contest.holds).waits(contest)
+        ]
         made_any = any(series.slices for series in self._series.values())
-        rates = dict[Contest, float]()
         for series in self._series.values():
-            own = [contest for contest in self._entered if contest.holds == series.holds]
-            open_ = [contest for contest in own if not contest.decided]
-            waits = [contest for contest in open_ if series.waits(contest)]
-            control = series.control
-            helps = series.control_helps(own, made_any) or (
-                self._slots == 2 and not control.decided
-            )
-            for contest in [contest for contest in open_ if contest not in waits] + [
-                control
-            ] * helps:
-                start_s = self._start_s(contest.candidate)
-                rates[contest] = series.rate(contest, start_s, waits if contest is control else ())
-                if contest in first and contest.leg.starting and not self._overdue(contest):
-                    rates[contest] += 1
-        return rates
+            own = self._of_kind(series)
+            alone = self._slots == 2 and not series.control.decided
+            if alone or series.control_helps(own, made_any):
+                order.insert(2, series.control)
+        return sorted(order, key=self._overdue)
+
+    def _of_kind(self, series: Series) -> list[Contest]:
+        """The contests whose slices are of the kind of a series."""
+        return [contest for contest in self._entered if contest.holds == series.holds]
 
     def _overdue(self, contest: Contest) -> bool:
         """Whether a leg takes much longer to start than others: it compiles, or it hangs."""
@@ -388,32 +403,20 @@ class Queue:
         """Decide a contest if more pairs would change nothing, and end its leg."""
         series, candidate = self._series_of(contest.holds), contest.candidate
         if candidate is None:
-            judged = any(other.twin and other.holds == contest.holds for other in self._open)
-            contest.decided = contest.decided or (not judged and series.met_itself())
+            contest.decided = series.met_itself(self._of_kind(series))
             if self._slots == 2 and self._controls_over:
                 contest.leg.end()
             return
-        if contest.decided:  # with its twin
-            return
-        if candidate.difference is None:
-            over = len(contest.pairs) >= candidate.pairs
-            over = over and self._over(contest, series.least, contest.worth)
-        else:
-            found = series.both(contest)
-            over = found is not None and is_settled(found, candidate.difference, series.least)
-            over = over or len(contest.pairs) >= MOST_TO_JUDGE
+        over = series.is_over(contest, series.least)
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
         elif contest.failure or over:
             self._decided(contest)
 
     def _decided(self, contest: Contest) -> None:
-        """Decide a contest, with the other process of its change, and end its leg."""
-        contest.decided, twin = True, contest.twin
+        """Decide a contest, and end its leg."""
+        contest.decided = True
         contest.leg.end()
-        if twin is not None and not twin.decided:
-            twin.failure = twin.failure or contest.failure
-            self._decided(twin)
 
     # -------------------------------------------------------------- who does not fit
 
@@ -450,11 +453,11 @@ class Queue:
     # ------------------------------------------------------------------------- words
 
     def _measurements(self, contests: Sequence[Contest]) -> list[Measured]:
-        """What was measured of contests, each change once."""
+        """What was measured of contests of changes."""
         return [
             Measured(
                 contest.candidate,
-                ratio=self._series_of(contest.holds).both(contest),
+                ratio=contest.ratio,
                 losses=parity.read_losses(contest.first.trained),
                 failure=contest.failure,
                 needless=contest.needless,
@@ -462,7 +465,7 @@ class Queue:
                 pairs=tuple(contest.pairs),
             )
             for contest in contests
-            if contest.candidate is not None and not contest.again
+            if contest.candidate is not None
         ]
 
     def _tell(self) -> None:

@@ -14,11 +14,9 @@ from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import Contest
 from trainperf.trial.legs.faults import LegFailed, NotCompared
-from trainperf.trial.queue import Queue
+from trainperf.trial.queue import PROCESSES, Queue
 from trainperf.trial.ratio import FEWEST, of_two
 
-PROCESSES = ("in a fresh process", "in another")
-"""The processes with the changes, as they are told of."""
 FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 FAR_BEYOND = 2.0

@@ -249,7 +249,8 @@ class Queue:
             raise base.failure
         if base.failure or (base.ready_s is not None and not base.alive):
             base.end()  # its loop came to its end, or others had to have its memory
-            self._base, self._before = self._leg("", self.bench.run), None
+            base = self._base = self._leg("", self.bench.run)
+            self._before = None
         for contest in self._entered:
             if contest.pairs and not contest.decided:
                 self._decide(contest)  # the control may tell by now
@@ -290,7 +291,7 @@ class Queue:
             own = self._of_kind(series)
             alone = self._slots == 2 and not series.control.decided
             if alone or series.control_helps(own, made_any):
-                order.insert(2, series.control)
+                order.insert(1, series.control)
         return sorted(order, key=self._overdue)
 
     def _of_kind(self, series: Series) -> list[Contest]:

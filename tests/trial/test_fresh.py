@@ -37,8 +37,8 @@ class Written(FreshProcesses):
         made = bench(self._run_of, folder)
         super().__init__(made, nullcontext())
 
-    def _process(self, leg, clock, holds):
-        self.started.append(leg.name)
+    def _process(self, candidate, clock):
+        self.started.append(candidate.name)
         return self.left.pop(0) if self.left else Process(None, (), None, None, OutOfTime())
 
     def compare_all(self, *names):

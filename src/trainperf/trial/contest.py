@@ -75,9 +75,9 @@ Rule = Callable[["Contest", float, float], bool]
 class Contest:
     """One changed leg against the unchanged script: its pairs, and whether it is `decided`.
 
-    It is of a `candidate`; None: the control, in slices of the kind that `holds` tells. Where the
-    loop of its `leg` ended by itself another goes on, and `first` is the one whose training is told
-    of.
+    It has `entered` once there was a slot for it. It is of a `candidate`; None: the control, in
+    slices of the kind that `holds` tells. Where the loop of its `leg` ended by itself another goes
+    on, and `first` is the one whose training is told of.
     """
 
     leg: Leg
@@ -85,6 +85,7 @@ class Contest:
     pairs: list[Pair] = field(default_factory=list)
     failure: LegFailed | None = None
     needless: str = ""
+    entered: bool = False
     decided: bool = False
     holds: Epoch | None = None
     first: Leg = field(init=False)

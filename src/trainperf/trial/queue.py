@@ -9,7 +9,7 @@ nothing waits for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,9 +63,7 @@ class Queue:
         self._before: tuple[Series, Slice] | None = None  # what the script did last
         self._round = 0
         self._started_last = False
-        self._waiting: list[Candidate] = []
-        self._entered: list[Contest] = []
-        self._left_out: list[Measured] = []
+        self._contests: list[Contest] = []  # those of what is compared now
         self._fresh = FreshProcesses(bench, self._guard)
 
     def __enter__(self) -> Queue:
@@ -111,34 +109,33 @@ class Queue:
             return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
-        known = {candidate.name: self._processes(candidate) for candidate in candidates}
-        self._waiting = [process for processes in known.values() for process in processes]
-        self._entered, self._left_out = [], []
+        processes = {candidate.name: self._processes(candidate) for candidate in candidates}
+        legs = [process for several in processes.values() for process in several]
+        self._contests = [Contest(self._leg_of(process), process) for process in legs]
         failure: LegFailed = OutOfTime()
         try:
             self._run(clock, look)
         except LegFailed as failed:
-            if not any(contest.pairs for contest in self._entered):
+            if not any(contest.pairs for contest in self._contests):
                 raise
             # What was measured until then stands, whatever became of the script since.
             late = clock.over() or isinstance(failed, OutOfTime)
             short = isinstance(failed, OutOfMemory)
             failure = OutOfTime() if late else failed if short else NotCompared(failed)
-            for contest in self._entered:
-                if contest.ratio is None:
-                    contest.failure = contest.failure or failure
         finally:
-            end_all([contest.leg for contest in self._entered])
-        found = self._measurements(self._entered)
-        found += [Measured(candidate, failure=failure) for candidate in self._waiting]
-        alone = [measured for measured in found if isinstance(measured.failure, OutOfMemory)]
+            end_all([contest.leg for contest in self._contests if contest.leg.started_s])
+        for contest in self._contests:
+            if contest.ratio is None and not contest.needless:
+                contest.failure = contest.failure or failure
+        found = self._measurements(self._contests)
         if isinstance(failure, OutOfMemory):
             self._slots = 1
-        found = [*self._left_out, *(measured for measured in found if measured not in alone)]
-        found += self._tried_alone(alone, clock.keeping(look(found, ())[0]))
         by_name = {measured.name: measured for measured in found}
+        short_ones = [one for one in found if isinstance(one.failure, OutOfMemory)]
+        again = self._tried_alone(short_ones, clock.keeping(look(found, ())[0]))
+        by_name |= {measured.name: measured for measured in again}
         return [
-            self._together(candidate, [by_name[process.name] for process in known[candidate.name]])
+            self._together(candidate, [by_name[one.name] for one in processes[candidate.name]])
             for candidate in candidates
         ]
 
@@ -149,40 +146,33 @@ class Queue:
         return [replace(candidate, variant=process) for process in PROCESSES]
 
     def _together(self, candidate: Candidate, found: Sequence[Measured]) -> Measured:
-        """What all processes of a candidate say of it."""
-        first, *others = found
-        if not others:
-            return first
-        control = self._series_of(candidate.holds).control.ratio
-        own, again = (measured.ratio for measured in found)
-        known = own and again and control and of_two(own, again, control.speedup)[0]
-        failure = first.failure or others[0].failure
+        """What all processes of a candidate say of it; what ran alone says it by itself."""
+        first = next((measured for measured in found if measured.note), found[0])
+        known, failure = first.ratio, first.failure
+        if len(found) > 1 and not first.note:
+            own, again = (measured.ratio for measured in found)
+            control = self._series_of(candidate.holds).control.ratio
+            known = own and again and control and of_two(own, again, control.speedup)[0]
+            failure = failure or found[1].failure
         return replace(first, candidate=candidate, ratio=known, failure=failure)
 
     def _run(self, clock: Clock, look: Look) -> None:
         """Let legs start and take turns until all are decided or the time is over."""
         early, known = clock.keeping(look((), ())[0]), 0
         while not (early.over() and (self._entered or clock.over())):
-            decided = [contest for contest in self._entered if contest.decided]
+            decided = [contest for contest in self._contests if contest.decided]
             if len(decided) != known:
-                trying = [contest.candidate for contest in self._open if contest.candidate]
-                keep_s, needless = look(self._measurements(decided), [*self._waiting, *trying])
+                left = [contest.candidate for contest in self._contests if not contest.decided]
+                keep_s, needless = look(self._measurements(decided), list(filter(None, left)))
                 early = clock.keeping(keep_s)
-                self._leave_out(needless)
-                known = sum(contest.decided for contest in self._entered)
+                for contest in self._contests:
+                    if not contest.decided and contest.leg.name in needless:
+                        contest.needless = needless[contest.leg.name]
+                        self._decided(contest)
+                known = sum(contest.decided for contest in self._contests)
             self._enter(early)
             if not self._advance(early):
                 return
-
-    def _leave_out(self, needless: Mapping[str, str]) -> None:
-        """Decide what could change nothing any more."""
-        for contest in self._open:
-            if contest.candidate and contest.candidate.name in needless:
-                contest.needless = needless[contest.candidate.name]
-                self._decided(contest)
-        gone = [candidate for candidate in self._waiting if candidate.name in needless]
-        self._left_out += [Measured(one, needless=needless[one.name]) for one in gone]
-        self._waiting = [candidate for candidate in self._waiting if candidate not in gone]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -217,6 +207,10 @@ class Queue:
         return all(series.control.decided for series in self._series.values())
 
     @property
+    def _entered(self) -> list[Contest]:
+        return [contest for contest in self._contests if contest.entered]
+
+    @property
     def _open(self) -> list[Contest]:
         return [contest for contest in self._entered if not contest.decided]
 
@@ -229,18 +223,19 @@ class Queue:
         """
         if self._slots == 2 and not self._controls_over:
             return
-        while self._waiting:
+        for contest in self._contests:
+            if contest.entered or contest.decided:
+                continue
             open_ = self._open
-            starting = sum(contest.leg.starting and not self._overdue(contest) for contest in open_)
+            starting = sum(other.leg.starting and not self._overdue(other) for other in open_)
             room = self._slots - 1 - (self._slots > 2)  # beside the script and its control
             if len(open_) >= room or starting > self._at_once:
                 return
-            candidate = self._waiting[0]
-            costs = self._series_of(candidate.holds).costs
-            needed = self._start_s(candidate) + costs.comparing(1, 3)
+            needed = self._start_s(contest.candidate)
+            needed += self._series_of(contest.holds).costs.comparing(1, 3)
             if self._base.ready_s is not None and needed > clock.left:
                 return
-            self._entered.append(Contest(self._leg_of(candidate), self._waiting.pop(0)))
+            contest.entered = True
 
     def _advance(self, clock: Clock) -> bool:
         """Let those run who can change the answer most; False where there is nobody left."""
@@ -256,7 +251,8 @@ class Queue:
                 self._decide(contest)  # the control may tell by now
         order = self._order()
         overdue = {contest.leg for contest in order if self._overdue(contest)}
-        legs = [base] if base.starting and (order or self._open or self._waiting) else []
+        left = order or not all(contest.decided for contest in self._contests)
+        legs = [base] if base.starting and left else []
         legs += [contest.leg for contest in order if contest.leg.starting]
         legs = together(list(dict.fromkeys(legs)), self._at_once, self.bench.costs.spin)
         turns = [contest for contest in order if not contest.leg.starting]
@@ -454,7 +450,6 @@ class Queue:
     # ------------------------------------------------------------------------- words
 
     def _measurements(self, contests: Sequence[Contest]) -> list[Measured]:
-        """What was measured of contests of changes."""
         return [
             Measured(
                 contest.candidate,
@@ -470,22 +465,19 @@ class Queue:
         ]
 
     def _tell(self) -> None:
-        total = len(self._entered) + len(self._waiting)
-        decided = [contest for contest in self._entered if contest.decided]
-        starting = sum(contest.leg.starting for contest in self._open)
-        best = max(
-            (
-                (contest.ratio.speedup, contest.candidate.name)
-                for contest in decided
-                if contest.ratio and contest.gains and not contest.failure
-                if contest.candidate is not None and not contest.candidate.apart
-            ),
-            default=None,
-        )
+        total = len(self._contests)
+        decided = [contest for contest in self._contests if contest.decided]
+        gains = {
+            contest.leg.name: contest.ratio.speedup
+            for contest in decided
+            if contest.ratio and contest.gains and not contest.failure
+            if contest.candidate is not None and not contest.candidate.apart
+        }
         text = f"trying changes: {len(decided)} of {total} decided"
-        text += f", {starting} starting" if starting else ""
-        text += f"; fastest so far {best[1]} {best[0]:.2f}×" if best else ""
-        if self._base.starting or not any(contest.pairs for contest in self._entered):
+        if gains:
+            best = max(gains, key=gains.__getitem__)
+            text += f"; fastest so far {best} {gains[best]:.2f}×"
+        if self._base.starting or not any(contest.pairs for contest in self._contests):
             text = "warming up"
         self.bench.say(text, len(decided) / total if total else None)
 

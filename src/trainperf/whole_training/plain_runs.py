@@ -151,21 +151,10 @@ def judged(
         reason = "its losses could not be compared" if by_losses and not parity.ok else ""
     elif high < 1 / clearly:
         outcome = Outcome.SLOWER
-    return Trial(
-        fix=name,
-        outcome=outcome,
-        reason=reason,
-        speedup=sum(without) / sum(with_it),
-        low=None if runs.once else low,
-        high=None if runs.once else high,
-        pairs=1 if runs.once else len(with_it),
-        parity=parity.text,
-        same=parity.ok,
-        kept=outcome is Outcome.KEPT,
-        bound=bound,
-        basis="whole runs",
-        note=WHOLE_RUNS,
-    )
+    figures = sum(without) / sum(with_it), None if runs.once else low, None if runs.once else high
+    trial = Trial(name, outcome, reason, *figures, pairs=1 if runs.once else len(with_it))
+    trial = replace(trial, parity=parity.text, same=parity.ok, kept=outcome is Outcome.KEPT)
+    return replace(trial, bound=bound, basis="whole runs", note=WHOLE_RUNS)
 
 
 def control_of(seconds: Sequence[float]) -> Control | None:

@@ -40,8 +40,6 @@ MOST_TO_JUDGE = 150
 """So many pairs each process has of a change that is to be judged, if they say nothing else."""
 WORTH = 0.05
 """A change that gives less than this, by its whole interval, is not looked at more closely."""
-WORTH_ANOTHER = 0.1
-"""The same of one that makes another experiment: nobody does so for less."""
 HASTE = 0.02
 """By so much the interval of fewer than `MIN_PAIRS` pairs must clear what decides."""
 WIDE = 0.15
@@ -67,8 +65,8 @@ LONG_TURN_S = 3.0
 """What the end of a turn takes once (tracing an evaluation) is little of one that takes so long."""
 
 Asked = Callable[[], bool]
-Rule = Callable[["Contest", float, float], bool]
-"""Whether a contest is decided, by the gain that may be noise and the one that is worth making."""
+Rule = Callable[["Contest", float], bool]
+"""Whether a contest is decided, by the gain that may be noise."""
 
 
 @dataclass(eq=False)
@@ -120,13 +118,6 @@ class Contest:
         """Whether somebody wants to know what it gives, whatever that is."""
         return self.candidate is not None and self.candidate.difference is not None
 
-    @property
-    def worth(self) -> float:
-        """The gain below which it is not looked at more closely, as a share."""
-        if self.candidate is None:
-            return WORTH
-        return self.candidate.worth(WORTH_ANOTHER if self.candidate.apart else WORTH)
-
 
 def take(
     leg: Leg, step_s: float, slowest_s: float, asked: Asked, epoch: Epoch | None = None
@@ -165,11 +156,11 @@ def take(
     raise LegFailed(what)
 
 
-def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
+def enough(contest: Contest, floor: float) -> bool:
     """Whether more pairs would not change what is said of a change.
 
     `floor` is the gain that may be noise, as a share. It is over as soon as its interval excludes
-    a gain of `worth`, the smallest that would be worth making, or leaves no doubt that it pays:
+    a gain of `WORTH`, the smallest that would be worth making, or leaves no doubt that it pays:
     either takes few pairs where the change is far from it. With `MIN_PAIRS` half the distance to
     the interval's end is enough. In simulated pairs that scatter by 8 % a change that gives nothing
     takes 7 pairs so, 12 with all of the distance, and one of 2 % takes 10, not 17; of gains of 8 %
@@ -180,7 +171,7 @@ def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
         return False
     few = count < MIN_PAIRS
     end = found.high if few else math.sqrt(found.speedup * found.high)
-    if end < 1 + worth - (HASTE if few else 0.0):
+    if end < 1 + WORTH - (HASTE if few else 0.0):
         return True
     narrow = _is_narrow(found)
     told = narrow or count >= 2 * MIN_PAIRS
@@ -242,7 +233,7 @@ class Series:
         candidate, count = contest.candidate, len(contest.pairs)
         assert candidate is not None
         if candidate.difference is None:
-            return count >= candidate.pairs and self.over(contest, least, contest.worth)
+            return count >= candidate.pairs and self.over(contest, least)
         known = contest.ratio
         settled = known is not None and is_settled(known, candidate.difference, least)
         return settled or count >= MOST_TO_JUDGE
@@ -285,7 +276,7 @@ class Series:
         if any(contest.is_judged and not contest.decided for contest in own):
             return False
         if self.over is not enough:
-            return self.over(self.control, self.least, self.control.worth)
+            return self.over(self.control, self.least)
         count = len(self.control.pairs)
         return count >= OF_CONTROL or (count >= MIN_PAIRS and self.least <= SMALLEST_GAIN)
 

@@ -83,7 +83,7 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -
     """
     costs = bench.costs.holding(candidate.holds)
 
-    def compared(contest: Contest, _: float, __: float) -> bool:
+    def compared(contest: Contest, _: float) -> bool:
         told = contest.ratio is not None and (contest.candidate is None or contest.ratio.low > 1)
         return len(contest.pairs) >= _pairs(costs) * (1 if told else AGAIN)
 

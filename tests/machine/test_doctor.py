@@ -7,10 +7,10 @@ from typing import Any
 
 from fixes.boxes import box
 from kit.stubs import build_nvml_stub, run_against_stub
-from trainperf.machine.aws.instance import NOT_AWS
 from trainperf.machine.doctor.checks import Checkup
 from trainperf.machine.doctor.examine import conclude
 from trainperf.machine.doctor.frameworks import Build
+from trainperf.machine.instance import NOT_AWS
 from trainperf.model import Machine
 from trainperf.run.interpreter import Interpreter
 

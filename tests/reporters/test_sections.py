@@ -234,12 +234,12 @@ def cost(known: Cost | None) -> str:
 
 def test_a_price_is_told_with_its_source_and_what_it_buys() -> None:
     assert cost(None) == ""
-    said = "Cost: $1.21 an hour (AWS price list, on demand, eu-west-1)"
+    said = "Cost: $1.21 an hour (--price-per-hour)"
     assert cost(Cost(PRICE, 1)) == f"{said}."
     assert cost(Cost(PRICE, 1, 0.0491, 0.0214, 0.842, 0.367)) == (
         f"{said}: an epoch $0.84 → $0.37, a million samples $0.049 → $0.021."
     )
-    assert cost(Cost(PRICE, 2, epoch_before=0.842)).endswith("eu-west-1): an epoch $0.84.")
+    assert cost(Cost(PRICE, 2, epoch_before=0.842)).endswith("hour): an epoch $0.84.")
     for value, text_ in ((0.0, "$0.00"), (1.5, "$1.50"), (1240.4, "$1,240"), (0.00846, "$0.0085")):
         assert training.dollars(value) == text_
 

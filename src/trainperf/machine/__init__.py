@@ -13,13 +13,11 @@ from pathlib import Path
 import psutil
 
 from trainperf.machine import host
-from trainperf.machine.aws.instance import inquiry, with_late_answers, with_price
-from trainperf.model import Machine
+from trainperf.machine.instance import inquiry
+from trainperf.model import Machine, Price
 from trainperf.samplers.nvml import NvmlSampler
 
 ROOT = Path("/")
-
-__all__ = ["ROOT", "inspect_machine", "with_late_answers"]
 
 
 def inspect_machine(
@@ -34,9 +32,8 @@ def inspect_machine(
     `/proc`, `/sys` and `/dev` are read below `root`, but for the memory. The free disk
     is that of `directory`, the current one if None.
 
-    On AWS it also says which instance this is and what it costs; `price_per_hour` (US
-    dollars) wins over the price list. The first call of a process may wait a second for
-    that, no later one does.
+    On AWS it also says which instance this is: the first call of a process may wait a second for
+    that, no later one does. `price_per_hour` is in US dollars.
     """
     asked = inquiry(root)
     visible = os.cpu_count() or 1
@@ -50,7 +47,7 @@ def inspect_machine(
     if limit is not None:
         available = min(available, limit.available)
     with NvmlSampler() as nvml:
-        known = with_price(asked.answer(), price_per_hour)
+        instance, reason = asked.answer()
         return Machine(
             hostname=socket.gethostname(),
             os=host.operating_system(),
@@ -71,10 +68,9 @@ def inspect_machine(
             or "; ".join(f"GPU {index} {why}" for index, why in nvml.lost.items()),
             driver=nvml.driver,
             driver_cuda=nvml.driver_cuda,
-            instance=known.instance,
-            instance_reason=known.instance_reason,
-            price=known.price,
-            price_reason=known.price_reason,
+            instance=instance,
+            instance_reason=reason,
+            price=Price(price_per_hour, "--price-per-hour") if price_per_hour else None,
             container=host.container_kind(root, os.environ),
             omp_num_threads=os.environ.get("OMP_NUM_THREADS"),
         )

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainperf.machine import host, inspect_machine
-from trainperf.machine.aws.instance import NOT_AWS
 from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import Check, Checkup
 from trainperf.machine.doctor.compatibility import check_fit
 from trainperf.machine.doctor.frameworks import Build, installed_builds
+from trainperf.machine.instance import NOT_AWS
 from trainperf.model import Gpu, Machine
 from trainperf.model.words import count, size
 from trainperf.run.interpreter import Interpreter, interpreter_for
@@ -53,7 +53,7 @@ def conclude(
         *checks.check_gpus(machine, on_the_bus),
         *check_gpu_health(machine),
         *checks.check_visible_devices(environment),
-        *check_instance(machine),
+        check_instance(machine),
         *([Check("Container", "ok", machine.container)] if machine.container else []),
     ]
     for build in builds:
@@ -177,35 +177,22 @@ def _mode(gpu: Gpu) -> Check | None:
     )
 
 
-def check_instance(machine: Machine) -> tuple[Check, ...]:
-    """Say which AWS instance this is, whether its GPUs can be seen, and what it costs."""
+def check_instance(machine: Machine) -> Check:
+    """Say which AWS instance this is, and whether its GPUs can be seen."""
     instance, name = machine.instance, "AWS instance"
     if instance is None:
         reason = machine.instance_reason
         text = f"{reason[:1].upper()}{reason[1:]}"
-        return (Check(name, "ok" if reason == NOT_AWS else "unknown", text),)
+        return Check(name, "ok" if reason == NOT_AWS else "unknown", text)
     text = f"{instance.name}, {instance.zone or instance.region or 'region not known'}"
     if instance.source:
         text += f" (told by {instance.source})"
     seen, has = len(machine.gpus), instance.type.gpus if instance.type is not None else 0
-    check = Check(name, "ok", text)
     if 0 < seen < has:
-        check = Check(
+        return Check(
             name,
             "warning",
             f"{text}; {seen} of its {has} GPUs can be seen here",
             "give the container all of them, or take a smaller instance",
         )
-    return (check, _price(machine))
-
-
-def _price(machine: Machine) -> Check:
-    if machine.price is not None:
-        price = machine.price
-        return Check("Price", "ok", f"${price.per_hour:.4g} an hour ({price.source})")
-    return Check(
-        "Price",
-        "unknown",
-        f"not known: {machine.price_reason or 'not asked'}",
-        "to see costs, give it: trainperf diagnose --price-per-hour DOLLARS …",
-    )
+    return Check(name, "ok", text)

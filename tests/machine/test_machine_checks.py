@@ -8,8 +8,7 @@ import pytest
 from fixes.boxes import box, cores
 from fixes.boxes import instance as rented
 from trainperf.machine.doctor import checks
-from trainperf.machine.doctor.checks import GIB, MIB
-from trainperf.machine.doctor.examine import check_gpu_health, check_instance
+from trainperf.machine.doctor.checks import GIB, MIB, check_gpu_health, check_instance
 from trainperf.model import Gpu, Instance, InstanceType, Machine
 from trainperf.samplers.nvml import NO_DRIVER, NO_GPU, NOT_LOADED
 

@@ -191,13 +191,20 @@ def run(
         progress = stack.enter_context(Progress(console, settings.quiet))
         beside = None
         if target.job is not None:
-            from trainperf.commands.beside import Beside, environment_of, said
+            from trainperf.commands.beside import Beside, environment_of
 
-            for sentence in said(target.job):
-                progress.note(sentence)
+            job = target.job
+            which = f"process {job.asked}"
+            if job.pid != job.asked:
+                which += f" was started by process {job.pid}, which"
+            words = f"cd {shlex.quote(job.cwd)} && {shlex.join(job.command)}"
+            progress.note(f"{which} runs: {words}")
+            progress.note(
+                "the same is run beside it, with its whole environment, which is not kept"
+            )
             progress.phase("looking at the running job from outside")
-            beside = Beside(target.job)
-            stack.enter_context(environment_of(target.job))
+            beside = Beside(job)
+            stack.enter_context(environment_of(job))
         request = Request(
             replace(run_of(target, settings), guarded=guarded.folders),
             folder,

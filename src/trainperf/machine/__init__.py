@@ -15,6 +15,7 @@ import psutil
 from trainperf.machine import host
 from trainperf.machine.instance import inquiry
 from trainperf.model import Machine, Price
+from trainperf.samplers.container import Quota
 from trainperf.samplers.nvml import NvmlSampler
 
 ROOT = Path("/")
@@ -38,14 +39,11 @@ def inspect_machine(
     asked = inquiry(root)
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
-    quota = host.cpu_quota(root)
+    quota = Quota(root).cores
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         memory = psutil.virtual_memory()  # of counters that are not told, which nobody reads
-    limit = host.memory_limit(root)
+    limit, left = host.memory_limit(root) or (memory.total, memory.available)
     shm, disk = _space(root / "dev/shm"), _space(directory or Path())
-    available = memory.available
-    if limit is not None:
-        available = min(available, limit.available)
     with NvmlSampler() as nvml:
         instance, reason = asked.answer()
         return Machine(
@@ -58,8 +56,8 @@ def inspect_machine(
             quota_cores=quota,
             cores=min(visible, affinity, *([] if quota is None else [quota])),
             memory_total=memory.total,
-            memory_limit=memory.total if limit is None else min(memory.total, limit.limit),
-            memory_available=available,
+            memory_limit=min(memory.total, limit),
+            memory_available=min(memory.available, left),
             shm_total=shm.total if shm else None,
             shm_free=shm.free if shm else None,
             disk_free=disk.free if disk else None,

@@ -98,7 +98,7 @@ class ContainerUse:
     the CPU quota in which the group was stopped for having used it up, `memory_pressure` that of
     the time in which some task waited for memory (Linux's pressure stall information), of the
     group or else of the machine. Memory is bytes, the peak without page cache that the kernel can
-    drop; `memory_events` counts "high", "max", "oom" and "oom_kill". `swapped_in` are bytes of the
+    drop; `memory_events` counts "oom_kill". `swapped_in` are bytes of the
     whole machine.
     """
 

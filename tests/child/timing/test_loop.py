@@ -70,7 +70,7 @@ def test_times_that_never_settle_end_with_their_share_of_the_budget():
 @pytest.mark.parametrize(
     ("takes", "phases"),
     [
-        (6.0, [WARM_UP, PROFILE, REAL, RESIDENT, REAL]),
+        (7.0, [WARM_UP, PROFILE, REAL, RESIDENT, REAL]),
         (30.0, [WARM_UP, PROFILE]),  # two steps to know it, and one of what they pass in
     ],
 )

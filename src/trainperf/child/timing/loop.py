@@ -42,7 +42,7 @@ FEWEST_STEPS = 2
 """A block of slow steps has so many at least."""
 SLOW_STEP_S = 1.5
 """From this step time on no real step is spent on settling."""
-CRAWLING_S = 5.0
+CRAWLING_S = 6.0
 """From this step time on a block is a step, and the first round ends where its share of the budget
 does: what a step passes in is told before how exactly it is timed."""
 ROUNDS = FEWEST

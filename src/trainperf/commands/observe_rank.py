@@ -50,18 +50,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
     """
     where = run_folder(place, settings)
     folder = _joined(where, place)
-    script = str((target.cwd / target.script).absolute()) if target.script else ""
-    record = RankRecord(
-        place=place,
-        host=socket.gethostname(),
-        began=records.now(),
-        command=redaction.words(target.command),
-        cwd=str(target.cwd),
-        label=target.label,
-        script=script,
-        script_sha256=records.digest(script) if script else "",
-        machine=inspect_machine(directory=target.cwd, price_per_hour=settings.price_per_hour),
-    )
+    record = _record(target, place, settings.price_per_hour)
     progress = Progress(console, settings.quiet)  # lines only: many ranks share a terminal
     with interruptible() as interrupted:
         records.save(record, folder)
@@ -158,6 +147,21 @@ def _check(folder: Path, place: Place, own: bool) -> None:
         return
     raise TrainperfError(
         text, "name another folder with --run-dir, the same on all ranks, or remove this one"
+    )
+
+
+def _record(target: Target, place: Place, price_per_hour: float | None) -> RankRecord:
+    script = str((target.cwd / target.script).absolute()) if target.script else ""
+    return RankRecord(
+        place=place,
+        host=socket.gethostname(),
+        began=records.now(),
+        command=redaction.words(target.command),
+        cwd=str(target.cwd),
+        label=target.label,
+        script=script,
+        script_sha256=records.digest(script) if script else "",
+        machine=inspect_machine(directory=target.cwd, price_per_hour=price_per_hour),
     )
 
 

@@ -226,31 +226,14 @@ def run(
         progress = stack.enter_context(Progress(console, settings.quiet))
         beside = None
         if target.job is not None:
-            from trainperf.commands.beside import Beside, environment_of
+            from trainperf.commands.beside import Beside, environment_of, said
 
-            job = target.job
-            which = f"process {job.asked}"
-            if job.pid != job.asked:
-                which += f" was started by process {job.pid}, which"
-            words = f"cd {shlex.quote(job.cwd)} && {shlex.join(job.command)}"
-            progress.note(f"{which} runs: {words}")
-            progress.note(
-                "the same is run beside it, with its whole environment, which is not kept"
-            )
+            for sentence in said(target.job):
+                progress.note(sentence)
             progress.phase("looking at the running job from outside")
-            beside = Beside(job)
-            stack.enter_context(environment_of(job))
-        request = Request(
-            replace(run_of(target, settings), guarded=guarded.folders),
-            folder,
-            settings.ignore,
-            trials=settings.trials,
-            sequential=settings.sequential,
-            allow_semantic=settings.allow_semantic,
-            only=settings.only,
-            price_per_hour=settings.price_per_hour,
-            full_run_s=settings.full_run_s,
-        )
+            beside = Beside(target.job)
+            stack.enter_context(environment_of(target.job))
+        request = _request(target, settings, folder, guarded.folders)
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
         if swept:
@@ -274,6 +257,21 @@ def run(
     recording = redaction.of_recording(recording)
     unsaved = _unsaved(diagnosis, folder / store.DIAGNOSIS_FILE, recording)
     return diagnosis, folder, unsaved
+
+
+def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[str, ...]) -> Request:
+    """What is asked of a diagnosis; `guarded` are the folders that its runs see copy-on-write."""
+    return Request(
+        replace(run_of(target, settings), guarded=guarded),
+        folder,
+        settings.ignore,
+        trials=settings.trials,
+        sequential=settings.sequential,
+        allow_semantic=settings.allow_semantic,
+        only=settings.only,
+        price_per_hour=settings.price_per_hour,
+        full_run_s=settings.full_run_s,
+    )
 
 
 def _unsaved(

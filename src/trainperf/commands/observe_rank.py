@@ -10,6 +10,7 @@ import os
 import re
 import socket
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,7 +156,7 @@ def _record(target: Target, place: Place, price_per_hour: float | None) -> RankR
     return RankRecord(
         place=place,
         host=socket.gethostname(),
-        began=records.now(),
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
         command=redaction.words(target.command),
         cwd=str(target.cwd),
         label=target.label,

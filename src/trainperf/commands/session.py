@@ -181,7 +181,7 @@ def _check_notebook(path: Path) -> None:
     cells = [(cell.number, cell.code) for cell in notebook.cells]
     for number, code in (*cells, (0, notebook.text)):
         try:
-            compile(code, path.name, "exec", dont_inherit=True)
+            compile(code, f"<{path.name}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             line = number * STRIDE + (getattr(error, "lineno", 0) or 0)
             shown = f": {text.strip()}" if (text := getattr(error, "text", "")) else ""

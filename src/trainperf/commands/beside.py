@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,17 @@ def startable(job: Job) -> Job:
     run = Run(job.command, job.cwd, job.label, env=job.environment)
     run = with_own_port(run, several=MASTER_PORT in job.environment)
     return replace(job, command=run.command, environment=run.env)
+
+
+def said(job: Job) -> tuple[str, str]:
+    """Lines that say what will be run, before it is."""
+    which = f"process {job.asked}"
+    if job.pid != job.asked:
+        which += f" was started by process {job.pid}, which"
+    return (
+        f"{which} runs: cd {shlex.quote(job.cwd)} && {shlex.join(job.command)}",
+        "the same is run beside it, with its whole environment, which is not kept",
+    )
 
 
 class Beside:

@@ -20,8 +20,8 @@ from trainperf.commands._shared import (
     exit_status,
     print_report,
     read_settings,
-    tell,
 )
+from trainperf.commands.streams import tell
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:

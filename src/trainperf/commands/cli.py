@@ -15,18 +15,16 @@ import trainperf
 from trainperf.commands._arguments import ScriptCommand, options
 from trainperf.commands._shared import (
     check_outputs,
-    close_stdout,
     console,
     end_with_report,
     print_report,
     read_settings,
-    silence,
-    tell,
 )
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
+from trainperf.commands.streams import close_stdout, silence, tell
 from trainperf.commands.try_ import try_
 from trainperf.errors import TrainperfError
 from trainperf.report.plain import no_commands, one_line

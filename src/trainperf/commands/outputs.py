@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainperf import store
-from trainperf.commands._shared import close_stdout, silence
+from trainperf.commands.streams import close_stdout, silence
 from trainperf.errors import TrainperfError
 from trainperf.report.plain import no_commands
 from trainperf.reporters import reporter

@@ -18,7 +18,6 @@ from kit.legs import (
     repeated,
     written,
 )
-from kit.processes import soon
 from trainperf.model import Outcome
 from trainperf.trial import budget
 from trainperf.trial import queue as queue_module

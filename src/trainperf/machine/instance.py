@@ -16,7 +16,6 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from trainperf.fixes.host.instances import instance_type
-from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance
 from trainperf.samplers.levels import text as text_of
 
@@ -27,6 +26,9 @@ SURE_S, UNSURE_S = 0.8, 0.3
 """Seconds for the metadata service where the firmware names EC2, and where it says nothing."""
 
 NOT_AWS = "not an AWS instance"
+
+SAGEMAKER_CONFIG = "opt/ml/input/config"
+"""Where SageMaker puts the description of a training job, in its container."""
 
 ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 _DISABLED = "AWS_EC2_METADATA_DISABLED"

@@ -4,10 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.utils.data import (
-    DataLoader,
-    IterableDataset,
-)
+from torch.utils.data import DataLoader, IterableDataset
 
 from kit.child import Watcher
 from kit.exchange import driver_of
@@ -114,7 +111,8 @@ def test_a_part_that_fails_leaves_the_others(monkeypatch):
     driver = made_driver()
     monkeypatch.setattr(torch_facts.models, "models", lambda loops: 1 / 0)
     assert "torch_flags" in recorded(driver)
-    assert "facts about models: ZeroDivisionError('division by zero')" in driver.process.failures
+    [failure] = [text for text in driver.process.failures if "models" in text]
+    assert "ZeroDivisionError" in failure
 
 
 @pytest.fixture

@@ -172,12 +172,11 @@ class FileReads:
         """The counts that each worker wrote; takes the files away."""
         found = []
         for name in os.listdir(self._folder):
+            path = os.path.join(self._folder, name)
             if name.startswith(f"reads-{os.getpid()}-"):
-                path = os.path.join(self._folder, name)
                 with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-                    lines = [json.loads(line) for line in file if line.endswith("\n")]
+                    found.append([json.loads(line) for line in file if line.endswith("\n")])
                     os.unlink(path)
-                    found.append(lines)
         return [lines for lines in found if lines]
 
     # -------------------------------------------------------------------- at end
@@ -189,9 +188,7 @@ class FileReads:
         workers = self._workers()
         lines = [line for of_worker in workers for line in of_worker]
         own = _within(self._bins, since)
-        paths = dict.fromkeys(self._paths)
-        for line in lines:
-            paths.update(dict.fromkeys(line["paths"]))
+        paths = dict.fromkeys([*self._paths, *(path for line in lines for path in line["paths"])])
         files = max(self._files, *(line["files"] for line in lines), len(paths))
         named = names_of_dataset(dataset)
         held = _held_names(self._folder)
@@ -285,20 +282,16 @@ def _in_chain(dataset: Any) -> Iterator[list[str]]:
 
 def _in_lists(loader: Any) -> Iterator[list[str]]:
     """Strings in the lists that the dataset of a `DataLoader` holds, list by list."""
-    dataset: Any = getattr(loader, "dataset", loader)
-    for _ in range(5):  # Subset and the like stand around the one that has the files
+    dataset: Any = loader
+    for _ in range(6):  # Subset and the like stand around the one that has the files
         inner = getattr(dataset, "dataset", None)
-        if inner is None:
-            break
-        dataset = inner
+        dataset = dataset if inner is None else inner
     for value in list(vars(dataset).values()):
-        if not isinstance(value, (list, tuple)):
-            continue
-        firsts = [
-            item[0] if isinstance(item, tuple) and item else item for item in value[:_MOST_NAMES]
-        ]
-        if all(isinstance(first, (str, os.PathLike)) for first in firsts):
-            yield [os.fspath(first) for first in firsts]
+        if isinstance(value, (list, tuple)):
+            some = value[:_MOST_NAMES]
+            firsts = [item[0] if isinstance(item, tuple) and item else item for item in some]
+            if all(isinstance(first, (str, os.PathLike)) for first in firsts):
+                yield [os.fspath(first) for first in firsts]
 
 
 def _files(names: list[str]) -> list[str]:
@@ -322,24 +315,18 @@ def _sizes(paths: list[str]) -> dict[str, int]:
 
 def _held_names(folder: str) -> list[str]:
     """Files that this process holds open for reading, or mapped: what it may read unseen."""
-    found: dict[str, None] = {}
-    until = time.monotonic() + _SIZES_S
+    found, until = list[str](), time.monotonic() + _SIZES_S
     with suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
             if time.monotonic() > until:  # some hold ten thousands open
                 break
             with suppress(OSError):  # it has just been closed
-                path = os.readlink(f"/proc/self/fd/{name}")
-                to_read = not fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_WRONLY
-                if to_read and path.startswith("/") and _is_data(path, folder):
-                    found[path] = None
-        found.update(dict.fromkeys(_mapped(folder)))
-    return [path for path in found if os.path.isfile(path)]
-
-
-def _mapped(folder: str) -> list[str]:
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
-        rows = [row.rstrip("\n").split(maxsplit=5) for row in file]
-    files = [(row[5], "x" in row[1]) for row in rows if len(row) == 6 and row[5].startswith("/")]
-    code = {path for path, runs in files if runs}
-    return [path for path, _ in files if path not in code and _is_data(path, folder)]
+                if not fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_WRONLY:
+                    found.append(os.readlink(f"/proc/self/fd/{name}"))
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [row.rstrip("\n").split(maxsplit=5) for row in file]
+        mapped = [(row[5], "x" in row[1]) for row in rows if len(row) == 6]
+        code = {path for path, runs in mapped if runs}
+        found += [path for path, _ in mapped if path not in code]
+    paths = (path for path in dict.fromkeys(found) if path.startswith("/"))
+    return [path for path in paths if _is_data(path, folder) and os.path.isfile(path)]

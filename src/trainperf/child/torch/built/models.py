@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import CodeType
 from typing import Any
 
-from ...process import frames
+from ...process import frames, turns
 from .. import batches
 from . import places as built
 from .places import ModelCall, OptimizerCalls
@@ -47,10 +47,13 @@ generators so (2, Keras 3.15). Weights in 8 bits are integers as well, and more.
 
 
 def record(driver: Any) -> None:
-    """Record each model as an event `torch_model`, those that are trained first."""
-    trained = trained_parameters(driver.loops)
-    for call in models(driver.loops)[:MOST_MODELS]:
-        driver.record.write("torch_model", **model_facts(driver.loops, call, trained))
+    """Record events `torch_model`, those that are trained first, and `torch_optimizer`."""
+    loops, write = driver.loops, driver.record.write
+    trained = trained_parameters(loops)
+    for call in models(loops)[:MOST_MODELS]:
+        write("torch_model", **model_facts(loops, call, trained))
+    for optimizer in loops.optimizers:
+        write("torch_optimizer", **optimizer_facts(loops, optimizer))
 
 
 def models(loops: Any) -> list[ModelCall]:
@@ -202,15 +205,14 @@ def name_called(site: dict[str, Any] | None, model: Any) -> str:
     """
     if site is None or not site.get("end_line"):  # only its line is known
         return ""
-    lines = frames.lines_of(site["file"])[site["line"] - 1 : site["end_line"]]
-    if lines:
-        lines[-1] = lines[-1][: site["end_col"]]
-        lines[0] = lines[0][site["col"] :]
-    try:
-        call = ast.parse("".join(lines).strip(), mode="eval").body
-    except SyntaxError:
-        return ""
-    if not isinstance(call, ast.Call):
+    path, lines = site["file"], (site["line"], site["end_line"])
+    for call in turns.nodes_of(path):
+        if isinstance(call, ast.Call) and (call.lineno, call.end_lineno) == lines:
+            begin = frames.characters(path, call.lineno, call.col_offset)
+            end = frames.characters(path, site["end_line"], call.end_col_offset or 0)
+            if (begin, end) == (site["col"], site["end_col"]):
+                break
+    else:
         return ""
     name = ast.unparse(call.func).removesuffix(".forward").removesuffix(".__call__")
     first, *rest = name.split(".")
@@ -218,7 +220,7 @@ def name_called(site: dict[str, Any] | None, model: Any) -> str:
         return ""
     for frame in frames.users_frames():
         code = frame.f_code
-        if code.co_name == site["function"] and os.path.abspath(code.co_filename) == site["file"]:
+        if code.co_name == site["function"] and os.path.abspath(code.co_filename) == path:
             value = {**frame.f_globals, **frame.f_locals}.get(first)
             for part in rest:
                 held = getattr(value, "__dict__", {})

@@ -24,13 +24,7 @@ from ...process.patching import around, undo
 from ...process.process import Attempt, Guard
 from ...timing.budget import Budget
 from . import loaders, settings
-from .items import (
-    Items,
-    cores_used,
-    own_threads,
-    sampled,
-    value_bytes,
-)
+from .items import Items, cores_used, own_threads, sampled, value_bytes
 from .padding import lengths_in_items
 from .settings import batch_size, is_iterable, sampler_of
 
@@ -88,40 +82,39 @@ class _Taking:
 
     def all(self) -> None:
         """Time every stage in turn; what fails says why, and what comes after it as well."""
-        names = stage_names(self.loader)
-        for index, name in enumerate(names):
-            self.driver.record.write("stage", index=index, **describe(self.loader, name))
+        record, missing = self.driver.record, ""
         steps = {SAMPLER: self._sample, ITEM: self._make_items, COLLATE: self._collate}
-        missing = ""
-        for index, name in enumerate(names):
-            left = len(names) - index
+        if is_iterable(self.loader):
+            del steps[SAMPLER]
+        for index, name in enumerate(steps):
+            record.write("stage", index=index, **describe(self.loader, name))
+        for index, (name, step) in enumerate(steps.items()):
+            left = len(steps) - index
             share = (self.deadline - time.monotonic()) / left
-            timed: dict[str, Any] = {"missing": missing}
+            timed: dict[str, Any] = {}
             if not missing and share <= 0.0:
-                budget = Budget.of(self.driver)
-                timed = {"missing": budget.lacking(STAGE_S * left, time.monotonic())}
+                missing = Budget.of(self.driver).lacking(STAGE_S * left, time.monotonic())
             elif not missing:
                 try:
-                    timed = steps[name](min(STAGE_S, share))
+                    timed = step(min(STAGE_S, share))
                 except Exception as error:
-                    timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
-            self.driver.record.write("stage_time", index=index, **timed)
-            self.driver.record.flush()
-            if name == ITEM and not missing and "missing" in timed:
-                self.driver.record.write("missing", what="stages", reason=timed["missing"])
-            missing = str(timed.get("missing", ""))
+                    missing = f"{type(error).__name__}: {error}"[:300]
+                    if name == ITEM:
+                        record.write("missing", what="stages", reason=missing)
+            record.write("stage_time", index=index, **(timed or {"missing": missing}))
+            record.flush()
         with Attempt(self.driver.process, "the room for temporary files"):
             free = shutil.disk_usage(tempfile.gettempdir()).free
             self.driver.process.fact("temporary_free", free)  # for items that are kept in files
 
-    def _timed(self, seconds: float, **more: Any) -> dict[str, Any]:
-        """The event of a stage that adds so many seconds to making a batch."""
+    def _timed(self, seconds: float, elements: int = 1, **more: Any) -> dict[str, Any]:
+        """The event of a stage that adds so many seconds to making a batch, of its `elements`."""
         self.seconds += seconds
-        return {"seconds": self.seconds, "elements_per_step": self.per_step, **more}
+        per_step = self.per_step * elements
+        return {"seconds": self.seconds / elements, "elements_per_step": per_step, **more}
 
     def _sample(self, seconds: float) -> dict[str, Any]:
-        per_batch, first = sampled(self.loader, seconds, self.indices)
-        return self._timed(per_batch, first_s=first)
+        return self._timed(sampled(self.loader, seconds, self.indices))
 
     def _make_items(self, seconds: float) -> dict[str, Any]:
         """Make items as workers would, and see what they draw on and how many cores they use."""
@@ -132,17 +125,19 @@ class _Taking:
         dataset = self.loader.dataset
         dataset = _copied(dataset) if self.loader.num_workers else dataset
         self.items = items = Items(dataset, self.loader)
-        before = settings.global_states()
-        held = [
-            (path, one, settings.generator_state(one)) for path, one in settings.generators(dataset)
-        ]
+        before, held = settings.global_states(), settings.generators(dataset)
+        states = [settings.generator_state(generator) for _, generator in held]
         accesses = Accesses(self.driver.process)
         with own_threads(self.loader) as threads, accesses.timed():
             used = cores_used(lambda: items.make(self.indices, seconds))
         self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
         self.facts["item_threads"] = threads if used > 1.3 else 1
         self.facts["random"] = settings.drawn(before, settings.global_states())
-        moved = [path for path, one, state in held if settings.generator_state(one) != state]
+        moved = [
+            path
+            for (path, generator), state in zip(held, states, strict=True)
+            if settings.generator_state(generator) != state
+        ]
         if moved and self.loader.num_workers == 0:
             self.facts["shared_state"] = (
                 f"`{moved[-1]}` is a random generator, and each worker would draw the same "
@@ -153,16 +148,10 @@ class _Taking:
             with own_threads(self.loader), Attempt(self.driver.process, "items made a second time"):
                 self.facts["repeats"] = items.repeat(self.indices)
         size = items.batch_items
-        timed = self._timed(items.seconds * size, first_s=items.first_s)
-        return timed | {
-            "seconds": timed["seconds"] / size,
-            "elements_per_step": self.per_step * size,
-            "element_bytes": value_bytes(items.last),
-        }
+        return self._timed(items.seconds * size, size, element_bytes=value_bytes(items.last))
 
     def _collate(self, seconds: float) -> dict[str, Any]:
         data: Any = None
-        batch: Any = None
         times: list[float] = []
         until = time.monotonic() + seconds
         with own_threads(self.loader):
@@ -174,33 +163,28 @@ class _Taking:
                 if times[-1] > seconds:
                     break
         with Attempt(self.driver.process, "the lengths of items"):
-            self.facts["length"] = (
-                lengths_in_items(data, batch) if isinstance(data, list) and data else None
-            )
+            items = data if isinstance(data, list) else []
+            self.facts["length"] = lengths_in_items(items, batch) if items else None
         usual_s = statistics.fmean(times[1:] or times)  # the first may import or compile
-        return self._timed(usual_s, element_bytes=value_bytes(batch), first_s=times[0])
-
-
-def stage_names(loader: Any) -> list[str]:
-    """The stages of a loader, in order; an iterable dataset has no sampler."""
-    return [ITEM, COLLATE] if is_iterable(loader) else [SAMPLER, ITEM, COLLATE]
+        return self._timed(usual_s, element_bytes=value_bytes(batch))
 
 
 def describe(loader: Any, name: str) -> dict[str, Any]:
     """One stage as an event has it, without its times."""
-    code = None
     arguments: dict[str, Any] = {"batch_size": batch_size(loader)}
     if name == SAMPLER:
         code = settings.users_code(getattr(type(sampler_of(loader)), "__iter__", None))
     elif name == ITEM:
         code = settings.users_item(loader.dataset)
         arguments |= {"workers": loader.num_workers, "prefetch_factor": loader.prefetch_factor}
-    elif name == COLLATE:
+    else:
         code = settings.users_code(loader.collate_fn)
         called = getattr(loader.collate_fn, "func", loader.collate_fn)
         arguments["collate_fn"] = str(getattr(called, "__name__", type(called).__name__))
-    users = name == ITEM or code is not None
-    cardinality = None
+    users, function, cardinality = name == ITEM or code is not None, None, None
+    if code is not None:
+        qualified = code.co_qualname.replace("<locals>.", "")
+        function = frames.definition(code) | {"name": qualified}
     with suppress(Exception):  # no length, or one of the user's that fails
         cardinality = len(loader.dataset if name == ITEM else loader._index_sampler)
     return {
@@ -208,9 +192,7 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
         "where": getattr(loader, "_trainperf_site", None) if users else None,
         "by_user": users,
         "arguments": arguments,
-        "function": None
-        if code is None
-        else frames.definition(code) | {"name": code.co_qualname.replace("<locals>.", "")},
+        "function": function,
         "cardinality": cardinality,
     }
 

@@ -60,7 +60,7 @@ class Pass:
         self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), batches.apart)
         self.parameters: list[Any] = list(module.parameters())
         hooks = [getattr(weight, "_post_accumulate_grad_hooks", None) for weight in self.parameters]
-        self._hooks: list[dict[Any, Any]] = [members for members in hooks if members]
+        self._hooks = [(members, dict(members)) for members in hooks if members]
         self.autocast = autocast
         self._keeps = keeps
         self.once = 0.0
@@ -80,8 +80,14 @@ class Pass:
         with torch.enable_grad():
             with torch.autocast(self.device, dtype=dtype) if dtype else contextlib.nullcontext():
                 outputs = self.module(*args, **kwargs)
-            with _emptied(self._hooks):
-                torch.autograd.backward(_surrogate(outputs), retain_graph=self._keeps)
+            loss = _surrogate(outputs)
+            try:  # PyTorch looks into these very dictionaries
+                for hooks, _ in self._hooks:
+                    hooks.clear()
+                torch.autograd.backward(loss, retain_graph=self._keeps)
+            finally:
+                for hooks, before in self._hooks:
+                    hooks.update(before)
 
 
 @contextlib.contextmanager
@@ -97,19 +103,6 @@ def evaluated(module: Any) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-@contextlib.contextmanager
-def _emptied(held: list[dict[Any, Any]]) -> Iterator[None]:
-    """Take all out of dictionaries for a while; PyTorch looks into these very ones."""
-    before = [dict(members) for members in held]
-    for members in held:
-        members.clear()
-    try:
-        yield
-    finally:
-        for members, kept in zip(held, before, strict=True):
-            members.update(kept)
 
 
 def changed(arguments: tuple[Any, Any], change: Callable[[Any], Any]) -> tuple[Any, Any]:
@@ -131,15 +124,11 @@ def changed(arguments: tuple[Any, Any], change: Callable[[Any], Any]) -> tuple[A
 
 def _surrogate(outputs: Any) -> Any:
     """The sum of all outputs that carry a gradient; raises `NotOffered` if none does."""
-    found = {
-        id(leaf): leaf
-        for leaf in batches.leaves(outputs)
-        if leaf.requires_grad and leaf.is_floating_point()
-    }
-    if not found:
+    leaves = {id(leaf): leaf for leaf in batches.leaves(outputs) if leaf.requires_grad}
+    sums = [leaf.float().sum() for leaf in leaves.values() if leaf.is_floating_point()]
+    if not sums:
         raise NotOffered("the model returns no tensor that carries a gradient")
-    first, *others = (leaf.float().sum() for leaf in found.values())
-    return sum((part.to(first.device) for part in others), first)
+    return sum((part.to(sums[0].device) for part in sums[1:]), sums[0])
 
 
 class Probing:
@@ -166,6 +155,7 @@ class Probing:
             except Exception as error:
                 self._pass = NotDone(f"its last pass could not be repeated: {in_words(error)}")
         if isinstance(self._pass, NotOffered):
+            self.leave(PASS, str(self._pass))
             raise self._pass
         self.check(calls * self._pass.once, f"a forward and backward takes {self._pass.once:.2g} s")
         return self._pass
@@ -180,11 +170,7 @@ class Probing:
         return Budget.of(self.driver).lacking(takes_s, time.monotonic())
 
     def _try(self) -> Pass:
-        try:
-            found = self._last_pass()
-        except Exception as error:
-            self.leave(PASS, str(error) if isinstance(error, NotOffered) else in_words(error))
-            raise
+        found = self._last_pass()
         self._together(PASS)
         with _exchanging_nothing():
             found.once = min(self.timed(found) for _ in range(WARM_UPS))

@@ -8,9 +8,11 @@ of them does; what exchanges their gradients is left out of it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -302,28 +304,21 @@ def _fused(probing: Probing) -> None:
     probing.driver.sync()
     once = probing.timed(base.step)
     probing.check(CALLS * once, f"an update takes {once:.2g} s")
-    tensors, cls = len(parameters_of(base)), type(optimizer).__name__
+    tensors, cls = len(_updated(base)), type(optimizer).__name__
     probing.compare("fused", base.step, candidate.step, once, optimizer=cls, tensors=tensors)
 
 
 def _pair(optimizer: Any) -> tuple[Any, Any]:
+    """Two copies that have updated nothing yet, with gradients; the second is to be fused."""
     import torch
 
     if any(group.get("fused") for group in optimizer.param_groups):
         raise NotNeeded
-    cls = type(optimizer)
+    cls, tensors = type(optimizer), _updated(optimizer)
     if not cls.__module__.startswith("torch.optim"):
         raise NotOffered(f"{cls.__name__} is no optimizer of torch.optim")
     if "fused" not in inspect.signature(cls).parameters:
         raise NotOffered(f"{cls.__name__} takes no fused=")
-    _check_copies(_updated(optimizer))
-    base = _copy(optimizer, {}, lambda weight: torch.randn_like(weight).detach() * GRADIENT)
-    return base, _copy(base, {"fused": True, "foreach": None}, lambda copied: copied.grad.clone())
-
-
-def _check_copies(tensors: list[Any]) -> None:
-    import torch
-
     if not tensors:
         raise NotOffered("the optimizer has no tensor to update")
     if any(type(tensor) not in (torch.nn.Parameter, torch.Tensor) for tensor in tensors):
@@ -333,35 +328,24 @@ def _check_copies(tensors: list[Any]) -> None:
     left = memory.spare(tensors[0].device)
     if left is not None and COPIES * sum(tensor.nbytes for tensor in tensors) > left / 2:
         raise NotOffered("too little memory was left to copy the optimizer's tensors")
+    copies = {id(weight): weight.detach().clone().requires_grad_() for weight in tensors}
+    for weight in copies.values():
+        weight.grad = torch.randn_like(weight) * GRADIENT
+    known = {id(weight): weight for weight in parameters_of(optimizer)} | copies
+    base = copy.deepcopy(optimizer, known | {id(optimizer.state): defaultdict(dict)})
+    own = set(map(id, copies.values()))
+    for group in base.param_groups:
+        group["params"] = [weight for weight in group["params"] if id(weight) in own]
+    candidate = copy.deepcopy(base, {id(base.state): defaultdict(dict)})
+    for group in candidate.param_groups:
+        group |= {"fused": True, "foreach": None}
+    return base, candidate
 
 
 def _updated(optimizer: Any) -> list[Any]:
     """The tensors that the optimizer updates: those with a gradient, if any has one now."""
     wanted = [weight for weight in parameters_of(optimizer) if weight.requires_grad]
     return [weight for weight in wanted if weight.grad is not None] or wanted
-
-
-def _copy(optimizer: Any, settings: dict[str, Any], gradient: Callable[[Any], Any]) -> Any:
-    """A new optimizer of the same class and hyper-parameters, on copies with gradients."""
-    cls = type(optimizer)
-    accepted = inspect.signature(cls).parameters
-    wanted = {id(weight) for weight in _updated(optimizer)}
-    groups: list[dict[str, Any]] = []
-    for group in optimizer.param_groups:
-        copies = []
-        for weight in group["params"]:
-            if id(weight) in wanted:
-                copies.append(weight.detach().clone().requires_grad_())
-                copies[-1].grad = gradient(weight)
-        # A learning rate may be a tensor, which a step may write into.
-        kept = {
-            name: value.detach().clone() if hasattr(value, "detach") else value
-            for name, value in (group | settings).items()
-            if name not in ("params", "param_names")
-        }
-        groups += [{**kept, "params": copies}] if copies else []
-    given = {name: value for name, value in groups[0].items() if name in accepted}
-    return cls(groups, **{name: value for name, value in given.items() if name != "params"})
 
 
 PROBES: dict[str, Callable[[Probing], None]] = {

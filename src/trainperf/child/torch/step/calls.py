@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -49,9 +50,9 @@ class Key(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call that is under way or over; `counted` once it counts as one, in the step it began in.
+    """A call that is under way or over; `reads` is how many tensors it has read.
 
-    `seconds` are those that were measured elsewhere, `reads` how many tensors it has read.
+    `carried` says that the step which it began in has ended.
     """
 
     part: str
@@ -59,9 +60,8 @@ class Call:
     place: Place | None
     of: int
     began: float
-    seconds: float = 0.0
-    counted: bool = False
     reads: int = 0
+    carried: bool = False
 
 
 @dataclass(slots=True)
@@ -75,8 +75,6 @@ class Sum:
 
 MODELS = 4
 """Calls are kept of so many models: they hold on to a batch each."""
-Known = list[tuple[Call, bool, float]]
-"""Calls of a step, each with whether it counted in an earlier one, and its seconds so far."""
 
 
 class Ledger:
@@ -91,11 +89,11 @@ class Ledger:
         self.open: list[Call] = []
         self.steps = 0
         self.seconds = 0.0
-        self.sums: dict[Key, Sum] = {}
+        self.sums: defaultdict[Key, Sum] = defaultdict(Sum)
         self._device = device
-        self._calls: list[Call] = []
+        self._begun: list[Call] = []
         self._spans: list[tuple[Call, Mark, Mark]] = []
-        self._unsettled: list[Callable[[], None]] = []
+        self._unsettled: list[tuple[Mark, Mark, list[Call], list[tuple[Call, Mark, Mark]]]] = []
         self._at = Mark(0.0)
 
     def begin(self) -> None:
@@ -110,7 +108,7 @@ class Ledger:
         """A part begins: what it stands in is charged up to here."""
         call = Call(part, what, place, of, self._edge().host)
         self.open.append(call)
-        self._calls.append(call)
+        self._begun.append(call)
         return call
 
     def leave(self, call: Call) -> None:
@@ -132,12 +130,13 @@ class Ledger:
         Where work is queued it is charged with what passes on the devices since the last edge.
         """
         since, now = self._at, self._device.mark()
-        call = Call(part, "", None, 0, now.host - seconds, seconds)
         if self._device.asynchronous:
-            call.seconds = 0.0
-            self._spans.append((call, since, now))
             self._at = now
-        self._calls.append(call)
+        else:
+            since = Mark(now.host - seconds)
+        call = Call(part, "", None, 0, now.host - seconds)
+        self._begun.append(call)
+        self._spans.append((call, since, now))
 
     def step_ended(self, began: Mark, ended: Mark, kept: bool = True) -> None:
         """Charge what was called between two marks to the step that ends now.
@@ -145,45 +144,31 @@ class Ledger:
         With `kept` false nothing of it counts: something else than a step took place.
         """
         self._edge()
-        calls: Known = [(call, call.counted, call.seconds) for call in self._calls]
-        spans, self._spans, self._calls = self._spans, [], []
-        self.steps += kept
-        self._unsettled.append(lambda: self._settle(began, ended, calls, spans, kept))
-        self.open = [call for call in self.open if not call.counted]  # one that has raised
+        if kept:
+            self.steps += 1
+            self._unsettled.append((began, ended, self._begun, self._spans))
+        self._begun, self._spans = [], []
+        self.open = [call for call in self.open if not call.carried]  # one that has raised
         for call in self.open:
-            call.counted, call.seconds = True, 0.0
-            self._calls.append(call)
+            call.carried = True
         if not self._device.asynchronous:
             self.settle()
 
     def settle(self) -> None:
         """Read the marks of the steps that have ended; waits until they have passed."""
         unsettled, self._unsettled = self._unsettled, []
-        for settle in unsettled:
-            settle()
-
-    def _settle(
-        self,
-        began: Mark,
-        ended: Mark,
-        calls: Known,
-        spans: list[tuple[Call, Mark, Mark]],
-        kept: bool,
-    ) -> None:
-        taken = {id(call): seconds for call, _, seconds in calls}
-        for call, first, last in spans:
-            taken[id(call)] = taken.get(id(call), 0.0) + self._between(first, last)
-        if not kept:
-            return
-        self.seconds += self._between(began, ended)
-        for call, counted, _ in calls:
-            if not call.part or not (counted or call.began >= began.host - SLACK_S):
-                continue
-            key = Key(call.part, call.what, call.place, call.of)
-            total = self.sums.setdefault(key, Sum())
-            total.seconds += taken[id(call)]
-            total.calls += not counted
-            total.reads += 0 if counted else call.reads
+        for began, ended, begun, spans in unsettled:
+            self.seconds += self._between(began, ended)
+            beside = {id(call) for call in begun if call.began < began.host - SLACK_S}
+            for call in begun:
+                if call.part and id(call) not in beside:
+                    total = self.sums[Key(call.part, call.what, call.place, call.of)]
+                    total.calls += 1
+                    total.reads += call.reads
+            for call, first, last in spans:
+                if call.part and id(call) not in beside:
+                    key = Key(call.part, call.what, call.place, call.of)
+                    self.sums[key].seconds += self._between(first, last)
 
     def _between(self, first: Mark, last: Mark) -> float:
         return self._device.at(last) - self._device.at(first)
@@ -196,7 +181,7 @@ class Ledger:
         return now
 
 
-class Settings:
+class Seen:
     """The arguments of the calls of a step, and the settings that they are made under.
 
     `autocast` has the type of numbers of each place that calls a model whose output is derived:
@@ -214,13 +199,7 @@ class Settings:
         self._steps: dict[int, Place] = {}
         self._trains: set[int] = set()
 
-    def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module or an optimizer, the first of `args`, is called."""
-        call.of = id(args[0])
-
-    def forward(
-        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
-    ) -> None:
+    def forward(self, call: Call, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         """An outermost module, the first of `args`, was called."""
         module, *arguments = args
         region, self.region = self.region, None
@@ -228,8 +207,8 @@ class Settings:
         if first is None or not self._torch.is_grad_enabled():
             return
         if module.training:
-            self._trains.add(id(module))
-        elif id(module) in self._trains:
+            self._trains.add(call.of)
+        elif call.of in self._trains:
             return  # an evaluation that keeps its graph
         dtype: Any = ""
         if self._torch.is_autocast_enabled(first.device.type):
@@ -238,13 +217,13 @@ class Settings:
             dtype = region.fast_dtype
         if any(leaf.requires_grad for leaf in leaves(output)):
             self.autocast[call.place] = str(dtype).rpartition(".")[2]
-        shapes = self._models[id(module)][3] if id(module) in self._models else set()
-        if id(module) in self._models or len(self._models) < MODELS:
-            given = mapped((tuple(arguments), keywords), apart)  # none keeps another's graph
-            shapes.add(tuple(tuple(one.shape) for one in leaves(given)))
-            self._models[id(module)] = weakref.ref(module), call.place, given, shapes
+        if call.of in self._models or len(self._models) < MODELS:
+            given = mapped((tuple(arguments), kwargs), apart)  # none keeps another's graph
+            shapes = self._models[call.of][3] if call.of in self._models else set()
+            shapes.add(tuple(tuple(leaf.shape) for leaf in leaves(given)))
+            self._models[call.of] = weakref.ref(module), call.place, given, shapes
 
-    def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def backward(self, call: Call, args: Any, kwargs: dict[str, Any]) -> None:
         names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
         given = dict(zip(names, args, strict=False)) | kwargs
         self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
@@ -256,7 +235,7 @@ class Settings:
         if call.place is not None:
             self._steps[call.of] = call.place
 
-    def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def scaler(self, call: Call, args: Any, kwargs: dict[str, Any]) -> None:
         """A gradient scaler is used; a disabled one does nothing."""
         self.scales |= bool(args[0].is_enabled())
 
@@ -276,7 +255,6 @@ class Settings:
 
 # What was seen of the steps that were taken apart, as events.
 
-Write = Callable[..., None]
 SCALES = (SCALER, "scaler.update")
 """Calls that read whether gradients overflowed, which is a scaler's task."""
 COPIES = ("to", "cuda", "copy_")
@@ -292,7 +270,9 @@ _WRITES = frozenset(
 """Names of functions and methods whose arguments go into text."""
 
 
-def record(ledger: Ledger, seen: Settings, waits: Mapping[Place, int], write: Write) -> None:
+def record(
+    ledger: Ledger, seen: Seen, waits: Mapping[Place, int], write: Callable[..., None]
+) -> None:
     """Write the parts of a step, its waits and logs, and its calls, as events.
 
     Of the places that wait for a GPU those are left out that the hooks have timed, and what a
@@ -343,7 +323,7 @@ def _parts(ledger: Ledger) -> dict[str, list[Any]]:
     return parts
 
 
-def _calls(ledger: Ledger, seen: Settings) -> dict[str, Any]:
+def _calls(ledger: Ledger, seen: Seen) -> dict[str, Any]:
     def where(wanted: Callable[[Key], bool]) -> dict[str, Any] | None:
         return site(_dearest(ledger, wanted))
 

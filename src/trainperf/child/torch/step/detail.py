@@ -138,11 +138,11 @@ class Detail:
 
     def _patch(self) -> None:
         torch, hooks, seen = self._torch, self.hooks, self.hooks.seen
-        timed, scaler = self.hooks.timed, torch.amp.GradScaler
+        timed, scaler = hooks.timed, torch.amp.GradScaler
         keras = sys.modules.get("keras.optimizers")  # in a loop of the user's on PyTorch
         loader = torch.utils.data.dataloader._BaseDataLoaderIter
         hooked: list[tuple[Any, str, Callable[[Any], Any]]] = [
-            (torch.nn.Module, "__call__", timed("forward", "", seen.calls, seen.forward)),
+            (torch.nn.Module, "__call__", timed("forward", "", None, seen.forward)),
             (torch.nn.Module, "zero_grad", timed("zero_grad", "module")),
             (torch.optim.Optimizer, "zero_grad", timed("zero_grad", "")),
             (scaler, "scale", timed("rest", "scale", seen.scaler)),
@@ -157,18 +157,14 @@ class Detail:
             *((found.owner, found.name, hooks.logs(found)) for found in imported()),
         ]
         for name in COPIES:
-            hooked.append((torch.Tensor, name, timed("transfer", name, None, hooks.moved, True)))
+            hooked.append((torch.Tensor, name, timed("transfer", name, None, hooks.moved)))
         for name, what in SYNCS.items():
-            hooked.append((torch.Tensor, name, timed("sync", what, hooks.awaited, None, True)))
-        for owner, name, make in hooked:
-            self._patches.replace([owner], name, make)
+            hooked.append((torch.Tensor, name, timed("sync", what, hooks.awaited)))
         for name in ("clip_grad_norm_", "clip_grad_value_"):
-            owners = [torch.nn.utils, torch.nn.utils.clip_grad]
-            self._patches.replace(owners, name, timed("rest", "clip"))
-
-    def _warns_again(self) -> None:
-        if self._filter in warnings.filters:
-            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
+            for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
+                hooked.append((owner, name, timed("rest", "clip")))
+        for owner, name, make in hooked:
+            self._patches.replace(owner, name, make)
 
     def _failed(self, error: BaseException) -> None:
         self._fault = f"taking the step apart failed: {type(error).__name__}: {error}"[:500]
@@ -176,38 +172,41 @@ class Detail:
 
     def _undo(self) -> None:
         self.hooks.on = False
-        for stop in (self._syncs.stop, self._warns_again, self._patches.undo):
-            # The others are taken out all the same.
-            with Attempt(self._process, "taking the hooks of a step out"):
-                stop()
+        # What fails of it keeps nothing else from being taken out.
+        with Attempt(self._process, "taking the hooks of a step out"):
+            self._syncs.stop()
+        with Attempt(self._process, "taking the hooks of a step out"):
+            self._patches.undo()
+        if self._filter in warnings.filters:
+            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
 
 
 class Patches:
     """Functions in place of PyTorch's; while TorchDynamo compiles, where it is imported, aside."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[Any, str, bool, Any, Any]] = []
+        self._made: list[tuple[Any, str, Any, Any]] = []  # with what `owner` itself had before
         self._handler: Any = None
         self._compiled = False
 
-    def replace(self, owners: list[Any], name: str, make: Callable[[Any], Any]) -> None:
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Put `make(original)` in place of `owner.name`, inherited or its own.
 
-        A function of modules is replaced where the user's modules imported it by name as well.
+        A function of a module is replaced where the user's modules imported it by name as well.
         Where there is no such name, or it cannot be set, nothing is done.
         """
-        original = getattr(owners[0], name, None)
+        original = getattr(owner, name, None)
         if original is None:
             return
         hook = functools.wraps(original)(make(original))
-        places = [(owner, name) for owner in owners]
-        if isinstance(owners[0], ModuleType):
+        places = [(owner, name)]
+        if isinstance(owner, ModuleType):
             places += _imported(original)
-        for owner, bound in places:
-            own = bound in vars(owner)
+        for holder, bound in places:
+            own = original if bound in vars(holder) else None
             with suppress(TypeError, AttributeError):
-                setattr(owner, bound, hook)
-                self._made.append((owner, bound, own, original, hook))
+                setattr(holder, bound, hook)
+                self._made.append((holder, bound, own, hook))
 
     def listen(self) -> None:
         """Listen to compilations; PyTorch's optimizers import TorchDynamo with their first step."""
@@ -235,17 +234,16 @@ class Patches:
     def _remove(self, *_: Any) -> None:
         """Take everything out; what another has replaced since stays his."""
         self._compiled = True
-        for owner, name, own, original, hook in reversed(self._made):
-            if vars(owner).get(name) is not hook:
-                continue
-            if own:
-                setattr(owner, name, original)
-            else:
-                delattr(owner, name)
+        for owner, name, own, hook in reversed(self._made):
+            if vars(owner).get(name) is hook:
+                if own is not None:
+                    setattr(owner, name, own)
+                else:
+                    delattr(owner, name)
 
     def _back(self, *_: Any) -> None:
-        for owner, name, own, original, hook in self._made:
-            if (vars(owner).get(name) is original) if own else (name not in vars(owner)):
+        for owner, name, own, hook in self._made:
+            if vars(owner).get(name) is own:
                 setattr(owner, name, hook)
 
 

@@ -16,10 +16,7 @@ from ...process.frames import Place
 from ...process.process import OWN_PACKAGE as OWN
 from ...process.process import Guard
 from ..graphs import capturing
-from .calls import LOG, SCALER, TEXT, Call, Ledger, Settings
-
-Before = Callable[[Call, tuple[Any, ...], dict[str, Any]], None]
-After = Callable[[Call, tuple[Any, ...], dict[str, Any], Any], None]
+from .calls import LOG, SCALER, TEXT, Call, Ledger, Seen
 
 
 class Hooks:
@@ -30,56 +27,62 @@ class Hooks:
     """
 
     def __init__(
-        self,
-        torch: Any,
-        ledger: Ledger,
-        process: Guard,
-        failed: Callable[[BaseException], None],
+        self, torch: Any, ledger: Ledger, process: Guard, failed: Callable[[BaseException], None]
     ) -> None:
         self.ledger = ledger
-        self.seen = Settings(torch)
-        self._process = process
+        self.seen = Seen(torch)
         self.failed = failed
         self.on = False
         self.waits: Call | None = None
+        self._process = process
         self._torch = torch
         self._on_gpu = bool(torch.cuda.is_initialized())
-        self._torch_folder = os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
+        self._folder = os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
         self._main = threading.main_thread().ident
 
     def timed(
         self,
         part: str,
         what: str,
-        before: Before | None = None,
-        after: After | None = None,
-        users: bool = False,
-        at: Callable[[], Place | None] | None = None,
+        before: Callable[..., None] | None = None,
+        after: Callable[..., None] | None = None,
+        place: Callable[[], Place | None] | None = None,
     ) -> Callable[[Any], Any]:
-        """The maker of a hook that times a function; with `users`, only the user's calls.
+        """The maker of a hook that times a function; of those of a tensor only the user's calls.
 
-        `at` says where it is called, if that is not where the user's source calls PyTorch.
+        `before` and `after` are given the call and its arguments, and what it returned. `place`
+        says where it is called, if that is not where the user's source calls PyTorch.
         """
+        of_tensor = part in ("sync", "transfer")
+        # The user's calls of a tensor come through no other file of PyTorch's.
+        passed = self._folder + ("_tensor.py" if of_tensor else "")
+        if what in TEXT:  # a logger may stand between
+            place = lambda: _place(frames.users_frame()[0])  # noqa: E731
+
+        def enter(args: Any, kwargs: Any) -> Call | None:
+            found = _beyond(passed) if place is None else place()
+            if of_tensor and found is None:
+                self._library_calls(part, what, args[0])
+                return None
+            call = self.ledger.enter(part, what, found, id(args[0]) if part == "forward" else 0)
+            if before is not None:
+                before(call, args, kwargs)
+            return call
 
         def make(original: Any) -> Any:
             def hook(*args: Any, **kwargs: Any) -> Any:
                 if not (self._watches() and self.ledger.takes(part)):
                     return original(*args, **kwargs)
-                call = None
-                try:
-                    call = self._enter(part, what, users, args, at)
-                    if call is not None and before is not None:
-                        before(call, args, kwargs)
-                except Exception as error:
-                    self.failed(error)
-                if call is None:
-                    return original(*args, **kwargs)
+                call = self._guarded(enter, args, kwargs)
                 try:
                     result = original(*args, **kwargs)
                 except BaseException:
-                    self._leave(call)
+                    self._guarded(self.ledger.leave, call)
                     raise
-                self._leave(call, after, args, kwargs, result)
+                if call is not None and self.on:
+                    self._guarded(self.ledger.leave, call)
+                    if after is not None:
+                        self._guarded(after, call, args, kwargs, result)
                 return result
 
             return hook
@@ -97,11 +100,8 @@ class Hooks:
             code = getattr(inspect.unwrap(original), "__code__", None)
             if isinstance(code, CodeType) and frames.is_users(code.co_filename):
                 own = Place(code, 0, code.co_firstlineno)
-
-            def at() -> Place | None:
-                return own if found.called_back else _through(found.library)
-
-            return self.timed(LOG, found.words, at=at)(original)
+            place = lambda: own if found.called_back else _through(found.library)  # noqa: E731
+            return self.timed(LOG, found.words, place=place)(original)
 
         return make
 
@@ -121,26 +121,23 @@ class Hooks:
         self.stepped(optimizer)  # of a step before, which has raised
         top = self.ledger.open[-1].what if self.ledger.open else ""
         if self._watches() and (top == SCALER or self.ledger.takes("optimizer")):
-            try:
-                call = self._enter("optimizer", "step", False, (), None)
-                if call is not None:
-                    call.of = id(optimizer)
-                    self.seen.steps(call, args, kwargs)
-            except Exception as error:
-                self.failed(error)
+            self._guarded(self._steps, optimizer, args, kwargs)
+
+    def _steps(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        call = self.ledger.enter("optimizer", "step", _beyond(self._folder), id(optimizer))
+        self.seen.steps(call, args, kwargs)
 
     def stepped(self, optimizer: Any) -> None:
         """After an optimizer's step; it is not called where the step has raised."""
-        if not self._watches():
-            return
-        for call in reversed(self.ledger.open):
-            if call.what == "step" and call.of == id(optimizer):
-                self._leave(call)
-                return
+        if self._watches():
+            for call in reversed(self.ledger.open):
+                if call.what == "step" and call.of == id(optimizer):
+                    self._guarded(self.ledger.leave, call)
+                    return
 
     # ------------------------------------------------- what is told of single calls
 
-    def next_begins(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def next_begins(self, call: Call, args: Any, kwargs: Any) -> None:
         """A loader is asked for a batch: what happens in it is no part of the step's.
 
         The driver says how long its loop waited; the wait for another loader's batch is
@@ -152,7 +149,7 @@ class Hooks:
         if self.waits is call and self._torch.is_grad_enabled():
             call.part = "input"
 
-    def moved(self, call: Call, args: tuple[Any, ...], kwargs: Any, result: Any) -> None:
+    def moved(self, call: Call, args: Any, kwargs: Any, result: Any) -> None:
         """A copy between devices, and not to another dtype; to the host, it is waited for.
 
         `copy_` fills the tensor that it returns.
@@ -163,7 +160,7 @@ class Hooks:
         elif result.device.type == "cpu":
             call.part = "sync"
 
-    def awaited(self, call: Call, args: tuple[Any, ...], kwargs: Any) -> None:
+    def awaited(self, call: Call, args: Any, kwargs: Any) -> None:
         """Nobody waits for a tensor on the host, unless there is no other device at all."""
         if self._on_gpu and args[0].device.type == "cpu":
             call.part = ""
@@ -174,45 +171,19 @@ class Hooks:
         mine = self.on and threading.get_ident() == self._main and not self._process.off
         return mine and not capturing()  # a graph's calls are written down, not done
 
-    def _enter(
-        self,
-        part: str,
-        what: str,
-        users: bool,
-        args: tuple[Any, ...],
-        at: Callable[[], Place | None] | None,
-    ) -> Call | None:
-        """A call that begins; None where a library makes one that only the user's are timed of."""
-        if at is not None:
-            place = at()
-        elif what in TEXT:  # a logger may stand between
-            place = _place(frames.users_frame()[0])
-        else:  # the user's calls of a tensor come through no other file of PyTorch's
-            place = _beyond(self._torch_folder + ("_tensor.py" if users else ""))
-        if users and place is None:
-            device = args[0].device.type if part == "sync" else "cpu"
-            # Whether a library that reads a tensor waits for it, or would for that of a GPU.
-            if device != "cpu" or (part == "sync" and what != "cpu" and not self._on_gpu):
-                self.ledger.read()
-            return None
-        return self.ledger.enter(part, what, place)
+    def _library_calls(self, part: str, what: str, tensor: Any) -> None:
+        """A library reads a tensor: whether it waits for it, or would for that of a GPU."""
+        waits = part == "sync" and tensor.device.type != "cpu"
+        if waits or (part == "sync" and what != "cpu" and not self._on_gpu):
+            self.ledger.read()
 
-    def _leave(
-        self,
-        call: Call,
-        after: After | None = None,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-        result: Any = None,
-    ) -> None:
-        if not self.on:
-            return
+    def _guarded(self, act: Callable[..., Any], *args: Any) -> Any:
+        """Do what is ours, while it is `on`; None where it fails."""
         try:
-            self.ledger.leave(call)
-            if after is not None:
-                after(call, args, kwargs or {}, result)
+            return act(*args) if self.on else None
         except Exception as error:
             self.failed(error)
+            return None
 
 
 def _beyond(passed: str) -> Place | None:
@@ -228,8 +199,7 @@ def _through(library: str) -> Place | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
-        ours = frame.f_code.co_filename.startswith(OWN)
-        if not ours and module.partition(".")[0] != library:
+        if not frame.f_code.co_filename.startswith(OWN) and module.partition(".")[0] != library:
             break
         frame = frame.f_back
     return _place(frame)

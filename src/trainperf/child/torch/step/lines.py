@@ -263,16 +263,14 @@ class LineTrace:
         reader = Reader({mark.name: mark for mark in self._marks.values()})
         reader.read(event for event in operators if self._inside(event.start_ns()))
         host = reader.host()
-        for mark, (forward, _) in host.items():
-            if mark is not None:
-                mark.line.forward += forward
-                mark.line.calls += reader.calls[mark]
         times = reader.device(kernels, self._inside) if cuda else host
-        for mark, (forward, backward) in times.items():
-            if mark is not None:
-                mark.line.backward += backward
-                mark.line.device += forward if cuda else 0
-                mark.line.functions[mark.function] += forward + backward
+        for mark in filter(None, {*host, *times}):
+            line, (forward, backward) = mark.line, times.get(mark, (0, 0))
+            line.forward += host.get(mark, (0, 0))[0]
+            line.calls += reader.calls[mark]
+            line.backward += backward
+            line.device += forward if cuda else 0
+            line.functions[mark.function] += forward + backward
         each = len(self._windows) * 1e9
         whole = lambda line: max(line.forward, line.device) + line.backward  # noqa: E731
         lines = sorted(self._lines.values(), key=whole, reverse=True)[:MOST_LINES]

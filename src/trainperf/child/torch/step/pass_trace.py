@@ -17,6 +17,7 @@ from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.tracing import LINES
 from ..probes.passes import NotOffered, Pass, Probing
+from .lines import LineTrace
 from .operator_times import PASS, OperatorTimes, is_work, kind_of, on_host
 
 if TYPE_CHECKING:
@@ -64,33 +65,32 @@ def _trace(driver: Driver, one: Pass) -> dict[str, Any]:
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
     if 2 * one.once > TRACE_S / 2:
         raise NotOffered(f"a forward and backward takes {one.once:.2g} s, too long to be traced")
+    profiler: Any = sys.modules["torch"].autograd.profiler
+    if _profiled():
+        raise NotOffered(OWN)
     passes = max(1, min(PASSES, int(TRACE_S / 2 / max(one.once, 1e-6)) - 1))
-    traced = OperatorTimes(_events(driver, one, 1 + passes), one.device, leave_out=1)
+    driver.sync()
+    with _quiet(), _profile() as trace:
+        for _ in range(1 + passes):
+            with profiler.record_function(PASS):
+                one()
+                driver.sync()
+    traced = OperatorTimes(trace.kineto_results.events(), one.device, leave_out=1)
     if one.device == "cuda" and not traced.kernels:
-        raise NotOffered("the tracer saw no kernel: CUPTI is missing, or not permitted here")
+        raise NotOffered(NO_KERNEL)
     if not traced.windows:
         raise NotOffered("the tracer recorded nothing")
     return traced.event()
 
 
-def _events(driver: Driver, one: Pass, passes: int) -> list[Any]:
-    """The tracer's events of so many passes, each waited for.
+def _profile() -> Any:
+    """Kineto; `torch.profiler.profile` around it imports TorchInductor and sets variables."""
+    profiler: Any = sys.modules["torch"].autograd.profiler
+    return profiler.profile(use_kineto=True, use_device=device())
 
-    `torch.profiler.profile` wraps this class; it would import TorchInductor and set
-    variables of the process's environment.
-    """
-    import torch
 
-    profiler: Any = torch.autograd.profiler
-    if torch._C._autograd._profiler_enabled():
-        raise NotOffered(OWN)
-    driver.sync()
-    with _quiet(), profiler.profile(use_kineto=True, use_device=device()) as trace:
-        for _ in range(passes):
-            with profiler.record_function(PASS):
-                one()
-                driver.sync()
-    return list(trace.kineto_results.events())
+def _profiled() -> bool:
+    return bool(sys.modules["torch"]._C._autograd._profiler_enabled())
 
 
 class TorchTracer:
@@ -103,51 +103,45 @@ class TorchTracer:
     short = True
 
     def __init__(self, driver: Driver, within: bool = False) -> None:
-        import torch
-
-        from .lines import LineTrace
-
-        self._torch: Any = torch
+        self._torch: Any = sys.modules["torch"]
         self._driver = driver
         self.late = bool(driver.device.asynchronous)
         self._within = within
         self._profile: Any = None
-        self._lines: LineTrace | None = LineTrace(driver)
+        self._lines = LineTrace(driver)
 
     def refusal(self, asked: bool) -> str:
         """Why it cannot be used now: a profiler of the script's, also one that waits for a step.
 
         A trace that was `asked` for is made without lines where these cannot be had.
         """
-        waits = "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
-        if waits or self._torch._C._autograd._profiler_enabled():
+        if (
+            _profiled()
+            or "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
+        ):
             return OWN
-        reason = self._lines.refusal() if self._lines is not None else ""
+        reason = self._lines.refusal()
         if reason and asked and not self._within:
-            self._lines = None
-            self._driver.record.write("missing", what=LINES, reason=reason)
+            self._lines.over, self._lines.fault = True, reason
             return ""
         return reason
 
     def outside(self, act: Callable[[], None]) -> None:
-        if self._lines is not None:
-            self._lines.boundary()
-        if self._lines is not None and self._within:
+        self._lines.boundary()
+        if self._within:
             self._lines.outside(act)
         else:
             act()
 
     def start(self) -> None:
         with _quiet():
-            profile = self._torch.autograd.profiler.profile(use_kineto=True, use_device=device())
-            profile.__enter__()
-        self._profile = profile
+            self._profile = _profile().__enter__()
 
     @contextlib.contextmanager
     def step(self, number: int) -> Iterator[None]:
         """The mark of a step, as `torch.profiler` names it: what reads its traces knows it."""
         mark = self._torch.autograd.profiler.record_function(f"ProfilerStep#{number}")
-        with mark, self._lines.step() if self._lines else contextlib.nullcontext():
+        with mark, self._lines.step():
             yield
 
     def stop(self) -> None:
@@ -157,12 +151,11 @@ class TorchTracer:
             self._profile.__exit__(None, None, None)
 
     def drop(self) -> None:
-        if self._lines is not None:
-            self._lines.stop()
+        self._lines.stop()
 
     @property
     def full(self) -> bool:
-        return self._lines is not None and self._lines.full
+        return self._lines.full
 
     def save(self, file: str) -> str:
         results = self._profile.kineto_results
@@ -172,15 +165,10 @@ class TorchTracer:
 
     def read(self) -> None:
         """Record the event `torch_lines`, or `missing` with the reason why there is none."""
-        if self._lines is None:
-            return
         cuda = device() == "cuda"
-        operators, work = list[Any](), list[Any]()
-        for event in self._profile.kineto_results.events():
-            if kind_of(event) == "cpu_op":
-                operators.append(event)
-            elif cuda and is_work(event):
-                work.append(event)
+        events = self._profile.kineto_results.events()
+        operators = [event for event in events if kind_of(event) == "cpu_op"]
+        work = [event for event in events if is_work(event)] if cuda else []
         fault = self._lines.fault or (NO_KERNEL if cuda and not work else "")
         if fault:
             self._driver.record.write("missing", what=LINES, reason=fault)

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from kit.child import Watcher
 from kit.exchange import driver_of, hooked, process_group, train
 from trainperf.child.torch.exchange import exchange as torch_exchange
 from trainperf.child.torch.exchange.exchange import Exchange
@@ -23,13 +22,6 @@ def loops():
         yield found
 
 
-def several(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it look as if another process were in the job."""
-    place = {"rank": 0, "world_size": 2, "backend": "gloo"}
-    monkeypatch.setattr(torch_exchange, "world", lambda: place)
-    monkeypatch.setattr(Watcher, "world", object())
-
-
 def trained(loops: Any, model: Any = None, **settings: Any) -> tuple[Any, Any]:
     ddp = DistributedDataParallel(model or nn.Linear(3, 3), **settings)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
@@ -38,45 +30,7 @@ def trained(loops: Any, model: Any = None, **settings: Any) -> tuple[Any, Any]:
     return ddp, optimizer
 
 
-def exchanges(ddp: Any) -> int:
-    """How often so far its reducer made ready for an exchange."""
-    before: int = ddp.prepared
-    return before
-
-
-def counted(ddp: Any) -> Any:
-    """The same, whose reducer counts the exchanges it is made ready for."""
-    reducer = ddp.reducer
-    ddp.prepared = 0
-
-    class Reducer:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(reducer, name)
-
-        def prepare_for_backward(self, tensors: Any) -> None:
-            ddp.prepared += 1
-            reducer.prepare_for_backward(tensors)
-
-    ddp.reducer = Reducer()
-    return ddp
-
-
 # ---------------------------------------------------------------- off and on
-
-
-def test_while_off_no_backward_exchanges(loops, monkeypatch):
-    several(monkeypatch)
-    ddp, optimizer = trained(loops)
-    counted(ddp)
-    exchange = loops.exchange
-    assert exchange.off() == ""
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    assert exchanges(ddp) == 0
-    exchange.on()
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    assert exchanges(ddp) == 3
 
 
 @pytest.mark.parametrize("settings", [{"static_graph": True}, {"find_unused_parameters": True}, {}])

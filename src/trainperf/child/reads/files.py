@@ -18,7 +18,6 @@ from typing import Any
 from ..process.process import Attempt, Process
 
 NOT_READ = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY
-BINS_PER_S = 10
 MOST_PATHS = 2_000
 """So many paths are named to trainperf; the rest are counted."""
 MOST_KNOWN = 100_000
@@ -58,8 +57,7 @@ class FileReads:
     def _forget(self) -> None:
         self._known: dict[str, bool] = {}
         self._paths: list[str] = []
-        self._files = self._sent = 0
-        self._bins: dict[int, int] = {}
+        self._files = self._sent = self._opens = 0
         self._flushed = self._began = time.monotonic()
         self._created = self._ends = False
 
@@ -90,6 +88,7 @@ class FileReads:
     def mark(self) -> None:
         """A block of the loop begins; what is read from the first of them on is of its steps."""
         if self._on and self._window is None:
+            self._opens = 0
             self._window = (time.monotonic(), *_counters())
 
     def close(self, dataset: Any) -> None:
@@ -134,29 +133,29 @@ class FileReads:
                     self._paths.append(os.path.abspath(path))
         if not data:
             return
-        now = time.monotonic()
-        bin_ = int(now * BINS_PER_S)
-        self._bins[bin_] = self._bins.get(bin_, 0) + 1
+        self._opens += 1
         if self._parent:
             # Multiprocessing leaves by `os._exit`: it is to write the rest before. It forgets what
             # is registered before a worker's own code runs.
             if not self._ends and (util := sys.modules.get("multiprocessing.util")) is not None:
                 util.Finalize(None, self._last, exitpriority=100)
             self._ends = True
-            if now - self._flushed > FLUSH_EVERY_S:
-                self._flush(now)
+            if time.monotonic() - self._flushed > FLUSH_EVERY_S:
+                self._flush()
 
     # ---------------------------------------------------------------- of workers
 
     def _last(self) -> None:
         with suppress(Exception):  # a worker has nobody to tell
             if self._on:
-                self._flush(time.monotonic())
+                self._flush()
 
-    def _flush(self, now: float) -> None:
+    def _flush(self) -> None:
         """Append the counts of a worker; stops once who trains has taken the file away."""
-        line = {"bins": self._bins, "paths": self._paths[self._sent :], "files": self._files}
-        self._flushed, self._sent, self._bins = now, len(self._paths), {}
+        self._flushed = time.monotonic()
+        counted = {"t": self._flushed, "opens": self._opens, "files": self._files}
+        line = {**counted, "paths": self._paths[self._sent :]}
+        self._sent, self._opens = len(self._paths), 0
         path = os.path.join(self._folder, f"reads-{self._parent}-{os.getpid()}.jsonl")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if self._created else os.O_CREAT)
         try:
@@ -187,17 +186,16 @@ class FileReads:
         since, read_before, stored_before, own_before = window
         workers = self._workers()
         lines = [line for of_worker in workers for line in of_worker]
-        own = _within(self._bins, since)
         paths = dict.fromkeys([*self._paths, *(path for line in lines for path in line["paths"])])
         files = max(self._files, *(line["files"] for line in lines), len(paths))
         named = names_of_dataset(dataset)
         held = _held_names(self._folder)
         # What a loop with workers reads itself are the batches that they hand over.
-        handed_over = own_now - own_before if workers and not own else 0
+        handed_over = own_now - own_before if workers and not self._opens else 0
         return {
             "since": since,
             "seconds": now - since,
-            "opens": own + sum(_within(line["bins"], since) for line in lines),
+            "opens": self._opens + sum(line["opens"] for line in lines if line["t"] > since),
             "files": files,
             "at_least": (files >= MOST_PATHS and bool(workers)) or len(self._known) >= MOST_KNOWN,
             "paths": list(paths)[:MOST_PATHS],
@@ -210,10 +208,6 @@ class FileReads:
             "held": held[:MOST_PATHS],
             "sizes": _sizes([*held, *paths, *named]),
         }
-
-
-def _within(bins: dict[Any, int], since: float) -> int:
-    return sum(many for bin_, many in bins.items() if (int(bin_) + 1) / BINS_PER_S > since)
 
 
 def _counters() -> tuple[int, int, int]:

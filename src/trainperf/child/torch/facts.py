@@ -69,6 +69,8 @@ def record(driver: Any) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         driver.process.fact(name.lower(), os.environ.get(name))
     driver.process.fact("cuda_failed", gpu_failure())
+    if (built_for := sys.modules["torch"].version.cuda) is not None:
+        driver.process.fact("gpu_build", {"cuda": str(built_for)})
     for what, part in (
         ("the device", _framework),
         # Before one forward more is run, which could add to it.
@@ -77,23 +79,11 @@ def record(driver: Any) -> None:
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
-        ("the build", _build),
         ("samples and tokens", padding.record_tokens),
         ("padding", _padding),
     ):
         with Attempt(driver.process, f"facts about {what}"):
             part(driver)
-
-
-def _build(driver: Any) -> None:
-    """Record what PyTorch was built for; nothing where it was built for the CPU.
-
-    Nothing asks CUDA's driver: it must not be started in a process that may still fork workers.
-    """
-    torch: Any = sys.modules["torch"]
-    if torch.version.cuda is not None:
-        held = (torch._C._cuda_getArchFlags() or "").split()
-        driver.process.fact("gpu_build", {"cuda": str(torch.version.cuda), "capabilities": held})
 
 
 def _padding(driver: Any) -> None:

@@ -255,24 +255,24 @@ def _attention_by_hand(modules: list[Any]) -> list[dict[str, Any]]:
         classes.setdefault(type(module), module)
     for module in classes.values():
         soft = {name for name, part in module.named_children() if type(part).__name__ == "Softmax"}
-        reached = list(_reached(module, type(module).forward, _DEEPEST, set()))
-        used = Counter(word for _, words in reached for word in words)
+        functions = list(reached(module, type(module).forward, _DEEPEST))
+        used = Counter(word for _, words in functions for word in words)
         products, scales = (sum(used[word] for word in words) for words in (_PRODUCTS, _SCALES))
         if products >= 2 and scales and not used.keys() & _FUSED:
-            heads = (code for code, words in reached if (_SOFTMAXES | soft).intersection(words))
+            heads = (code for code, words in functions if (_SOFTMAXES | soft).intersection(words))
             found |= dict.fromkeys(heads)
     places = map(frames.definition, found)
     return [place | {"end_line": place["line"]} for place in places]
 
 
-def _reached(
-    owner: Any, function: Any, deeper: int, seen: set[int]
+def reached(
+    owner: Any, function: Any, deeper: int, seen: set[int] | None = None
 ) -> Iterator[tuple[CodeType, list[str]]]:
     """A function's code, and that of the user's functions it calls, each with what it uses.
 
     That is operators and names, but for those that stand for the user's functions.
     """
-    code = getattr(function, "__code__", None)
+    code, seen = getattr(function, "__code__", None), set() if seen is None else seen
     if code is None or id(code) in seen or not frames.is_users(code.co_filename):
         return
     seen.add(id(code))
@@ -292,7 +292,7 @@ def _reached(
                     words.append(word)
     yield code, words
     for found in called.values() if deeper else ():
-        yield from _reached(owner, found, deeper - 1, seen)
+        yield from reached(owner, found, deeper - 1, seen)
 
 
 def blocks_of_model(model: Any) -> list[dict[str, Any]]:

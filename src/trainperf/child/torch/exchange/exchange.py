@@ -250,8 +250,7 @@ def _exchange(loops: Any) -> None:
 
 def watch_sums(loops: Any, module: Any) -> None:
     """See all-reduces; `module` is `torch.distributed.distributed_c10d`."""
-    if hasattr(module, "all_reduce"):  # PyTorch may be built without it
-        around(loops.process, module, "all_reduce")(loops.sums.reduce)
+    around(loops.process, module, "all_reduce")(loops.sums.reduce)
 
 
 def watch_data_parallel(loops: Any, module: Any) -> None:

@@ -10,22 +10,20 @@ import sys
 import types
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from types import CodeType
 from typing import Any
 
 from ...process import frames
+from ..built.models import reached
 
 MAKERS = ("__getitems__", "__getitem__", "__iter__", "__next__")
 INNER = ("dataset", "_dataset", "datasets")
 """Where datasets that wrap others keep them: Subset, ConcatDataset."""
 TRANSFORMS = ("transform", "transforms", "target_transform", "collate", "fn")
-ASKS = (
-    "get_worker_info",
-    "worker_info",
-    "_worker_info",
-    "split_by_worker",
-    "split_dataset_by_node",
+ASKS = frozenset(
+    ("get_worker_info", "worker_info", "_worker_info", "split_by_worker", "split_dataset_by_node")
 )
 """Names by which an iterable dataset gives each worker a part of its own."""
 DEEPEST = 5
@@ -155,22 +153,12 @@ def sharded(loader: Any) -> bool | None:
         if type(dataset).__module__.startswith("datasets."):
             return True
         for base in type(dataset).__mro__:
-            members = (getattr(member, "fget", member) for member in vars(base).values())
-            if any(_asks(getattr(member, "__func__", member)) for member in members):
-                return True
+            for member in vars(base).values():
+                function = getattr(member, "__func__", getattr(member, "fget", member))
+                called = reached(dataset, getattr(function, "__wrapped__", function), 1)
+                if any(not ASKS.isdisjoint(words) for _, words in called):
+                    return True
     return False
-
-
-def _asks(function: Any, deeper: bool = True) -> bool:
-    """Whether a function of the user's, or one that it calls, asks which worker it is in."""
-    code = users_code(function) if callable(function) and not isinstance(function, type) else None
-    if code is None:
-        return False
-    names = {name for part in frames.nested(code) for name in (*part.co_names, *part.co_freevars)}
-    around = getattr(function, "__globals__", {})
-    return not names.isdisjoint(ASKS) or (
-        deeper and any(_asks(around.get(name), deeper=False) for name in names)
-    )
 
 
 # What a dataset holds that worker processes must not share, and its random generators.
@@ -204,22 +192,18 @@ def shared_state(dataset: Any) -> str:
     return next((f"`{path}` is {what}" for path, what in found), "")
 
 
-def generators(dataset: Any) -> list[tuple[str, Any]]:
-    """The random generators a dataset holds, each with the path to it."""
-    return [
-        (path, value) for path, value in _held(dataset) if not GENERATORS.isdisjoint(_kinds(value))
-    ]
+def random_states(dataset: Any) -> dict[str, str]:
+    """The states of the random streams, as text to compare: the global ones, by their library.
 
-
-def generator_state(generator: Any) -> str:
-    """The state of a random generator, as text to compare; "" where it tells none."""
-    if hasattr(generator, "bit_generator"):  # NumPy's
-        return _text(generator.bit_generator.state)
-    state = getattr(generator, "getstate", None) or getattr(generator, "get_state", None)
-    try:
-        return _text(state()) if state is not None else ""
-    except NotImplementedError:  # Python's `SystemRandom`
-        return ""
+    And those that a dataset holds, by the path to them.
+    """
+    states = global_states()
+    for path, value in _held(dataset):
+        if not GENERATORS.isdisjoint(_kinds(value)):
+            told = getattr(value, "getstate", None) or getattr(value, "get_state", None)
+            with suppress(NotImplementedError):  # Python's `SystemRandom`
+                states[path] = told() if told is not None else value.bit_generator.state
+    return {name: _text(state) for name, state in states.items()}
 
 
 def _held(dataset: Any) -> Iterator[tuple[str, Any]]:
@@ -276,7 +260,7 @@ def _handle(value: Any) -> str:
 
 
 def global_states() -> dict[str, Any]:
-    """The states of the global random streams of Python, NumPy and PyTorch, to compare."""
+    """The states of the global random streams of Python, NumPy and PyTorch."""
     import random
 
     numpy: Any = sys.modules.get("numpy.random")
@@ -285,11 +269,6 @@ def global_states() -> dict[str, Any]:
         "Python": random.getstate(),
         "PyTorch": sys.modules["torch"].get_rng_state(),
     }
-
-
-def drawn(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether any global stream was drawn from between two states."""
-    return any(_text(before[name]) != _text(after[name]) for name in before if name in after)
 
 
 def _text(state: Any) -> str:

@@ -125,26 +125,22 @@ class _Taking:
         dataset = self.loader.dataset
         dataset = _copied(dataset) if self.loader.num_workers else dataset
         self.items = items = Items(dataset, self.loader)
-        before, held = settings.global_states(), settings.generators(dataset)
-        states = [settings.generator_state(generator) for _, generator in held]
-        accesses = Accesses(self.driver.process)
-        with own_threads(self.loader) as threads, accesses.timed():
+        before = settings.random_states(dataset)
+        with own_threads(self.loader) as threads, timed_accesses(self.driver.process) as calls:
             used = cores_used(lambda: items.make(self.indices, seconds))
-        self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
+        self.facts["accesses"] = accesses_of_items(calls, items.made, items.seconds)
         self.facts["item_threads"] = threads if used > 1.3 else 1
-        self.facts["random"] = settings.drawn(before, settings.global_states())
-        moved = [
-            path
-            for (path, generator), state in zip(held, states, strict=True)
-            if settings.generator_state(generator) != state
-        ]
-        if moved and self.loader.num_workers == 0:
+        after = settings.random_states(dataset)
+        drawn = [name for name, state in before.items() if after.get(name) != state]
+        own = [name for name in drawn if name.startswith("self")]  # a generator of the dataset's
+        self.facts["random"] = len(drawn) > len(own)
+        if own and self.loader.num_workers == 0:
             self.facts["shared_state"] = (
-                f"`{moved[-1]}` is a random generator, and each worker would draw the same "
+                f"`{own[-1]}` is a random generator, and each worker would draw the same "
                 "numbers from its copy"
             )
-        self.facts["repeats"] = False if self.facts["random"] or moved else None
-        if self.facts["repeats"] is None:
+        self.facts["repeats"] = False if drawn else None
+        if not drawn:
             with own_threads(self.loader), Attempt(self.driver.process, "items made a second time"):
                 self.facts["repeats"] = items.repeat(self.indices)
         size = items.batch_items
@@ -218,62 +214,59 @@ def _copied(dataset: Any, depth: int = 0) -> Any:
 # has imported.
 
 
-class Accesses:
-    """Seconds of such calls and how many there were, by the name of what is called."""
+@contextmanager
+def timed_accesses(process: Guard) -> Iterator[dict[str, list[tuple[float, str]]]]:
+    """Time such calls while the block runs: by what is called, seconds and the file opened."""
+    found: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+    replaced, inside = [], False
 
-    def __init__(self, process: Guard) -> None:
-        self._process = process
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._files: defaultdict[str, list[str]] = defaultdict(list)
-        self._inside = False
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Time them while the block runs; put back what was replaced."""
-        replaced = []
-        try:
-            for module, name in _ACCESSES:
-                cls, _, last = name.rpartition(".")
-                owner: Any = sys.modules.get(module)
-                owner = getattr(owner, cls, None) if cls else owner
-                if owner is not None and hasattr(owner, last):
-                    call = partial(self._call, module, name)
-                    around(self._process, owner, last, ours=True)(call)
-                    replaced.append((owner, last))
-            yield
-        finally:
-            for owner, last in replaced:
-                undo(owner, last)
-
-    def _call(self, module: str, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def call(module: str, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Make and time a call; not one within another, or of what is no name of a file."""
+        nonlocal inside
         given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
         named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
         opens = not name.endswith(".close")
-        if self._inside or (opens and not named):
+        if inside or (opens and not named):
             return original(*args, **kwargs)
-        self._inside, began = True, time.monotonic()
+        inside, began = True, time.monotonic()
         try:
             return original(*args, **kwargs)
         finally:
-            self._inside = False
-            called = f"{module}.{name.split('.')[0]}"
-            self._seconds[called] += time.monotonic() - began
-            if opens:
-                self._files[called].append(str(given))
+            inside, seconds = False, time.monotonic() - began
+            found[f"{module}.{name.split('.')[0]}"].append((seconds, str(given) if opens else ""))
 
-    def of_items(self, made: int, item_s: float) -> list[dict[str, Any]]:
-        """What was called for so many items: calls and seconds for each, the share of `item_s`.
+    try:
+        for module, name in _ACCESSES:
+            cls, _, last = name.rpartition(".")
+            owner: Any = sys.modules.get(module)
+            owner = getattr(owner, cls, None) if cls else owner
+            if owner is not None and hasattr(owner, last):
+                around(process, owner, last, ours=True)(partial(call, module, name))
+                replaced.append((owner, last))
+        yield found
+    finally:
+        for owner, last in replaced:
+            undo(owner, last)
 
-        `repeated` is the share of calls that were given a file which another was given.
-        """
-        return [
-            {
-                "name": name,
-                "calls": len(files) / made,
-                "seconds": self._seconds[name] / made,
-                "repeated": 1 - len(set(files)) / len(files),
-                "share": min(1.0, self._seconds[name] / made / max(item_s, 1e-9)),
-            }
-            for name, files in self._files.items()
-        ]
+
+def accesses_of_items(
+    found: dict[str, list[tuple[float, str]]], made: int, item_s: float
+) -> list[dict[str, Any]]:
+    """What was called for so many items: calls and seconds for each, the share of `item_s`.
+
+    `repeated` is the share of calls that were given a file which another was given.
+    """
+    told = []
+    for name, calls in found.items():
+        seconds, files = (
+            sum(spent for spent, _ in calls) / made,
+            [file for _, file in calls if file],
+        )
+        if files:
+            repeated, share = (
+                1 - len(set(files)) / len(files),
+                min(1.0, seconds / max(item_s, 1e-9)),
+            )
+            counted = {"calls": len(files) / made, "seconds": seconds}
+            told.append({"name": name, **counted, "repeated": repeated, "share": share})
+    return told

@@ -23,7 +23,7 @@ from ...process import frames
 from ...process.frames import Place
 from ...process.process import Attempt, Guard
 from .calls import COPIES, SCALER, Ledger, record
-from .hooks import Hooks, imported
+from .hooks import Hooks
 
 if TYPE_CHECKING:
     from ...timing.device import Mark
@@ -154,7 +154,7 @@ class Detail:
             (torch.cuda.CUDAGraph, "replay", timed("graph", "replay")),
             (torch.autograd, "backward", timed("backward", "backward", seen.backward)),
             (torch.autograd, "grad", timed("backward", "grad")),
-            *((found.owner, found.name, hooks.logs(found)) for found in imported()),
+            *hooks.loggers(),
         ]
         for name in COPIES:
             hooked.append((torch.Tensor, name, timed("transfer", name, None, hooks.moved)))

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -89,21 +90,25 @@ class Hooks:
 
         return make
 
-    def logs(self, found: LogFunction) -> Callable[[Any], Any]:
-        """The maker of the hook of what shows a training or puts it on record.
+    def loggers(self) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+        """Yield what of `LOGGERS` this process has imported, with the maker of its hook.
 
         Its place is where the user's source calls it, or defines what a library calls back.
         """
-
-        def make(original: Any) -> Any:
-            own: Place | None = None
-            code = getattr(inspect.unwrap(original), "__code__", None)
-            if isinstance(code, CodeType) and frames.is_users(code.co_filename):
-                own = Place(code, 0, code.co_firstlineno)
-            place = lambda: own if found.called_back else _through(found.library)  # noqa: E731
-            return self.timed(LOG, found.words, place=place)(original)
-
-        return make
+        for logger in LOGGERS:
+            module, library = sys.modules.get(logger.module), logger.module.partition(".")[0]
+            owner: Any = getattr(module, logger.owner, None) if logger.owner else module
+            owners = [] if owner is None or logger.called_back else [owner]
+            if isinstance(owner, type):
+                owners += [cls for cls in _subclasses(owner) if cls.__name__ not in HAND_ON]
+            for holder in owners:
+                for name, value in list(vars(holder).items()):
+                    function = isinstance(value, (FunctionType, MethodType))
+                    if function and any(fnmatchcase(name, pattern) for pattern in logger.names):
+                        place = partial(_through, library)
+                        if logger.called_back:
+                            place = partial(_head, value)
+                        yield holder, name, self.timed(LOG, _words(holder, name), place=place)
 
     def autocast(self, original: Any) -> Any:
         """The hook of `autocast.__enter__`: a region inside a forward counts as around it."""
@@ -257,33 +262,12 @@ HAND_ON = ("CallbackHandler",)
 """Classes that are called back only to call others."""
 
 
-class LogFunction(NamedTuple):
-    """A function that stands in `owner` under `name`, as it is called in a report.
-
-    `library` is the one whose loop or function it is; with `called_back` that calls it.
-    """
-
-    owner: Any
-    name: str
-    words: str
-    library: str
-    called_back: bool
-
-
-def imported() -> Iterator[LogFunction]:
-    """Yield what of `LOGGERS` this process has imported."""
-    for logger in LOGGERS:
-        module = sys.modules.get(logger.module)
-        library = logger.module.partition(".")[0]
-        owner: Any = getattr(module, logger.owner, None) if logger.owner else module
-        owners = [] if owner is None or logger.called_back else [owner]
-        if isinstance(owner, type):
-            owners += [one for one in _subclasses(owner) if one.__name__ not in HAND_ON]
-        for each in owners:
-            for name, value in list(vars(each).items()):
-                function = isinstance(value, (FunctionType, MethodType))
-                if function and any(fnmatchcase(name, pattern) for pattern in logger.names):
-                    yield LogFunction(each, name, _words(each, name), library, logger.called_back)
+def _head(function: Any) -> Place | None:
+    """Where the user defines a function, None where a library does."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if isinstance(code, CodeType) and frames.is_users(code.co_filename):
+        return Place(code, 0, code.co_firstlineno)
+    return None
 
 
 def _subclasses(cls: type) -> Iterator[type]:

@@ -82,7 +82,6 @@ class LineTrace:
         self._driver: Any = driver
         self._mode = _mode(self._torch, self.call)
         self._main = driver.loops.main
-        self._codes: dict[CodeType, bool] = {}
         self._marks: dict[tuple[CodeType, int, str], Mark] = {}
         self._lines: dict[tuple[str, int, str], UsersLine] = {}
         self._around = self._torch._C._profiler._RecordFunctionFast
@@ -127,7 +126,7 @@ class LineTrace:
                 )
             )
             self._torch.overrides.has_torch_function = self._overrides
-            for place in self._places(sys._getframe(1)):
+            for place in _places(sys._getframe(1)):
                 file = place.f_code.co_filename
                 self._loops |= {(file, node.lineno) for node in loops_at(place)}
 
@@ -213,14 +212,14 @@ class LineTrace:
         if name in SILENT or self.over:
             return None, None
         frame: FrameType | None = sys._getframe(3)
-        while frame is not None and not self._is_users(frame.f_code):
+        while frame is not None and not _is_users(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return None, None
         key = (frame.f_code, frame.f_lasti, name)
         mark = self._marks.get(key)
         if mark is None:
-            places = self._places(frame)
+            places = _places(frame)
             where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
             made = UsersLine(where, line_text(places[0]), tuple(places))
             line = self._lines.setdefault((where["file"], where["line"], where["function"]), made)
@@ -230,29 +229,13 @@ class LineTrace:
         line = mark.line
         if self._marked and len(line.elements) < MOST_ELEMENTS:
             tensor, given = self._torch.Tensor, [*args, *kwargs.values()]
-            firsts = [one[0] if isinstance(one, (tuple, list)) and one else one for one in given]
+            firsts = (one[0] if isinstance(one, (tuple, list)) and one else one for one in given)
             sizes = [one.numel() for one in firsts if isinstance(one, tensor)]
             line.elements += [max(sizes)] if any(sizes) else []
         if not self._observer.on or self._torch._C._len_torch_dispatch_stack():
             return mark, None  # a mode of the script's would see what we call, or keep it
         with self._around(OWN):
             return mark, self._observer.before(line.looks, name, self._turns, args, kwargs)
-
-    def _is_users(self, code: CodeType) -> bool:
-        known = self._codes.get(code)
-        if known is None:
-            known = is_users(code.co_filename) and code.co_name not in INLINE
-            self._codes[code] = known
-        return known
-
-    def _places(self, frame: FrameType | None) -> list[Place]:
-        """The user's own lines on a stack, the innermost first."""
-        places = []
-        while frame is not None:
-            if self._is_users(frame.f_code):
-                places.append(Place(frame.f_code, frame.f_lasti, line_of(frame)))
-            frame = frame.f_back
-        return places
 
     def _stack(self) -> list[Any]:
         c = self._torch._C
@@ -309,6 +292,20 @@ class LineTrace:
         }
 
 
+def _is_users(code: CodeType) -> bool:
+    return is_users(code.co_filename) and code.co_name not in INLINE
+
+
+def _places(frame: FrameType | None) -> list[Place]:
+    """The user's own lines on a stack, the innermost first."""
+    places = []
+    while frame is not None:
+        if _is_users(frame.f_code):
+            places.append(Place(frame.f_code, frame.f_lasti, line_of(frame)))
+        frame = frame.f_back
+    return places
+
+
 def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
     class Lines(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
@@ -351,6 +348,7 @@ def loops_at(place: Place, inside: bool = False) -> list[Any]:
 
 Node = tuple[int, int]
 """A node of the backward graph: the thread of its forward, and its sequence number."""
+Times = dict[Mark | None, tuple[int, int]]
 
 
 class Reader:
@@ -362,9 +360,8 @@ class Reader:
 
     def __init__(self, marks: dict[str, Mark]) -> None:
         self._marks = marks
-        self._forward: Counter[Mark | None] = Counter()
+        self._own: Counter[Mark | Node | None] = Counter()
         self.calls: Counter[Mark | None] = Counter()  # that ran any operator
-        self._backward: Counter[Node] = Counter()
         self._makers: dict[Node, Mark | None] = {}
         self._of: dict[int, Mark | Node | None] = {}  # by the number that kernels are linked to
 
@@ -389,38 +386,35 @@ class Reader:
             states.append((mark, node, skipped))
             if skipped:
                 continue
-            self._of[event.correlation_id()] = mark if node is None else node
+            owner = self._of[event.correlation_id()] = mark if node is None else node
             if marks:
                 continue
+            self._own[owner] += operator.own
             if parent in empty and node is None:
                 self.calls[mark] += 1
                 empty.discard(parent)
-            if node is None:
-                self._forward[mark] += operator.own
-            else:
-                self._backward[node] += operator.own
 
-    def host(self) -> dict[Mark | None, tuple[int, int]]:
+    def host(self) -> Times:
         """Time of forward and backward on the host, by mark; None is what no mark owns."""
-        backward: Counter[Mark | None] = Counter()
-        for node, spent in self._backward.items():
-            backward[self._makers.get(node)] += spent
-        both = {*self._forward, *backward}
-        return {mark: (self._forward[mark], backward[mark]) for mark in both}
+        return self._times(self._own.items())
 
-    def device(
-        self, kernels: Iterable[Any], inside: Callable[[int], bool]
-    ) -> dict[Mark | None, tuple[int, int]]:
+    def device(self, kernels: Iterable[Any], inside: Callable[[int], bool]) -> Times:
         """The same of what was started on the device, in its own time.
 
         What no operator started counts where it began in a step.
         """
+        numbers = ((kernel.linked_correlation_id(), kernel) for kernel in kernels)
+        return self._times(
+            (self._of.get(by), kernel.duration_ns())
+            for by, kernel in numbers
+            if by in self._of or (not by and inside(kernel.start_ns()))
+        )
+
+    def _times(self, spent: Iterable[tuple[Mark | Node | None, int]]) -> Times:
         times: dict[Mark | None, list[int]] = defaultdict(lambda: [0, 0])
-        for kernel in kernels:
-            by = kernel.linked_correlation_id()
-            if by in self._of or (not by and inside(kernel.start_ns())):
-                of = self._of.get(by)
-                node = isinstance(of, tuple)
-                mark = self._makers.get(of) if isinstance(of, tuple) else of
-                times[mark][node] += kernel.duration_ns()
-        return {mark: (spent[0], spent[1]) for mark, spent in times.items()}
+        for owner, nanoseconds in spent:
+            if isinstance(owner, tuple):
+                times[self._makers.get(owner)][1] += nanoseconds
+            else:
+                times[owner][0] += nanoseconds
+        return {mark: (forward, backward) for mark, (forward, backward) in times.items()}

@@ -27,7 +27,6 @@ SLOWER = 5
 
 _SHARDED = ("DTensor", "FlatParameter", "FSDPModule", "FullyShardedDataParallel")
 """Kinds of parameters, and of modules, of which each rank has a part."""
-_LIGHTNING = ("lightning", "pytorch_lightning")
 
 
 class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
@@ -273,8 +272,6 @@ def _rank_alone(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         device, module = module.device, module.module
         if device is not None and device.type != "cpu":  # it moves what it is given
             args, kwargs = batches.mapped((args, kwargs), lambda tensor: tensor.to(device))
-        if any(base.__module__.partition(".")[0] in _LIGHTNING for base in type(module).__mro__):
-            raise NotOffered("Lightning calls its model by other ways than its forward")
     for part in (*module.parameters(), *module.modules()):
         if any(base.__name__ in _SHARDED for base in type(part).__mro__):
             raise NotOffered("each rank has a part of the model only")

@@ -156,45 +156,25 @@ H100 = SimpleNamespace(
 )
 
 
-@pytest.fixture
-def three_gpus(monkeypatch):
-    """CUDA with three devices; which hold tensors, and how much others held at their peak."""
-    held = {}
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: H100)
-    monkeypatch.setattr(
-        torch._C, "_cuda_hasPrimaryContext", lambda index: index in held, raising=False
-    )
-    monkeypatch.setattr(
-        torch.cuda, "memory_stats", lambda index: {"allocated_bytes.all.peak": held[index]}
-    )
-
-    def on(index):
-        return SimpleNamespace(device=SimpleNamespace(type="cuda", index=index))
-
-    def place(*indices, **holding):
-        leaves = [on(index) for index in indices]
-        monkeypatch.setattr(torch_facts.batches, "leaves", lambda batch: leaves)
-        held.update({int(name[1:]): size for name, size in holding.items()})
-
-    return place
-
-
 def test_no_gpu_is_asked_of_a_process_that_has_not_begun_with_cuda(monkeypatch):
     monkeypatch.setattr(
         torch.cuda, "device_count", lambda: pytest.fail("it might start the driver")
     )
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    assert torch_facts.gpus_seen(made_driver([X])) == []
+    assert torch_facts.gpus_seen() == []
 
 
-def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(three_gpus):
-    three_gpus(1, None)
+def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(monkeypatch):
+    held = {0: {}, 1: {"allocated_bytes.all.peak": 512}}  # the third has not been opened
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: H100)
+    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", held.__contains__, raising=False)
+    monkeypatch.setattr(torch.cuda, "memory_stats", held.__getitem__)
     events = recorded(made_driver([X]))
     seen = events["framework"]["gpus"]
-    assert [one["used"] for one in seen] == [True, True, False]
-    assert events["framework"]["logical"] == 2
+    assert [one["used"] for one in seen] == [False, True, False]
+    assert events["framework"]["logical"] == 1
     assert seen[1] == {
         "number": 1,
         "name": "NVIDIA H100",

@@ -22,10 +22,6 @@ from .loader import padding, settings
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
 
-_LEAST_HELD = 2**20
-"""Bytes that tensors must have held on a device for it to count as used: a first matrix
-product's workspace alone takes several times as much."""
-
 _FAILED = "CUDA initialization: "
 """How PyTorch's warning begins (c10/cuda/CUDAFunctions.cpp)."""
 
@@ -101,7 +97,7 @@ def _framework(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
     seen: list[dict[str, Any]] = []
     with Attempt(driver.process, "facts about the GPUs"):
-        seen = gpus_seen(driver)
+        seen = gpus_seen()
     keras: Any = sys.modules.get("keras")
     on_torch = keras is not None and keras.backend.backend() == "torch"
     driver.record.write(
@@ -226,7 +222,7 @@ _COPIED = 2**22
 """Elements of a tensor up to which it is copied to be looked at, where it does not lie in order."""
 
 
-def gpus_seen(driver: Any) -> list[dict[str, Any]]:
+def gpus_seen() -> list[dict[str, Any]]:
     """All devices that CUDA shows to this process, each with whether it is used.
 
     None of it starts CUDA, and describing a device opens no context on it: a process that has
@@ -236,11 +232,6 @@ def gpus_seen(driver: Any) -> list[dict[str, Any]]:
     if not cuda.is_initialized():
         return []
     opened, peak = sys.modules["torch"]._C._cuda_hasPrimaryContext, "allocated_bytes.all.peak"
-    on = set(models.devices(driver))
-    for index in range(cuda.device_count()):
-        # One whose allocator gave out memory had tensors on it, if only for a while.
-        if opened(index) and cuda.memory_stats(index).get(peak, 0) >= _LEAST_HELD:
-            on.add(index)
     # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.
     hip = sys.modules["torch"].version.hip
     found = []
@@ -252,7 +243,8 @@ def gpus_seen(driver: Any) -> list[dict[str, Any]]:
             "uuid": str(device.uuid),
             "memory": int(device.total_memory),
             "capability": None if hip else f"{device.major}.{device.minor}",
-            "used": index in on,
+            # Its allocator gave out memory: it had tensors on it, if only for a while.
+            "used": opened(index) and cuda.memory_stats(index).get(peak, 0) > 0,
         }
         found.append(fields)
     return found

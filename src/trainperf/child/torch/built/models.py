@@ -229,15 +229,6 @@ def name_called(site: dict[str, Any] | None, model: Any) -> str:
     return name
 
 
-def devices(driver: Any) -> list[int]:
-    """The indices of the CUDA devices that models or batches are on."""
-    tensors = list(batches.leaves(driver.batch))
-    for call in models(driver.loops):
-        tensors += call.module.parameters()
-        tensors += batches.leaves(call.arguments)
-    return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})
-
-
 # Tell a `forward` of the user's that computes attention by hand.
 #
 # It is told by what its code does, and the user's functions it calls: two matrix products, a

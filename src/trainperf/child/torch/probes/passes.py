@@ -12,7 +12,7 @@ from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.probing import CALLS, PROBE_S, alternate
 from .. import batches, memory
-from ..built.places import ModelCall
+from ..built.models import models
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -184,10 +184,9 @@ class Probing:
 
     def _last_pass(self) -> Pass:
         """The last pass, not yet run; raises `NotOffered` where it cannot be repeated."""
-        calls = list(self.driver.loops.models.calls.values())
-        if not calls:
+        seen = (call for call in models(self.driver.loops) if call.args or call.kwargs)
+        if (call := next(seen, None)) is None:
             raise NotOffered("no training forward of a model was seen")
-        call: ModelCall = max(calls, key=lambda call: _size(call.module))
         module, args, kwargs, *_ = call
         if memory.processes() > 1:
             if self.driver.world is None:
@@ -248,13 +247,6 @@ class Probing:
                 ends = time.monotonic() + SLOWER * usual
 
         alternate(self.driver, name, soft, base, bounded, per_candidate, **detail)
-
-
-def _size(module: Any) -> tuple[bool, int]:
-    """Models that can be trained before frozen ones (a teacher), larger before smaller."""
-    parameters = list(module.parameters())
-    trains = any(weight.requires_grad for weight in parameters)
-    return trains, sum(weight.numel() for weight in parameters)
 
 
 # The model of a rank without what exchanges its gradients, for passes that no other waits for.

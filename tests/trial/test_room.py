@@ -5,7 +5,6 @@ import pytest
 
 from fixes.boxes import GIB, box
 from recordings import recording
-from trainperf.machine.host import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
 from trainperf.recording.machine.machine import Gpu
 from trainperf.trial.legs import room as room_module
@@ -112,9 +111,9 @@ def test_where_nobody_tells_the_memory_of_a_gpu_two_legs_live_together():
     [
         (50, None, False),
         (4, None, True),
-        (50, MemoryLimit(10, 4), False),
-        (50, MemoryLimit(1000, 4), True),
-        (4, MemoryLimit(10, 9), True),
+        (50, (10, 4), False),
+        (50, (1000, 4), True),
+        (4, (10, 9), True),
     ],
 )
 def test_memory_runs_out_in_the_machine_or_in_the_control_group(

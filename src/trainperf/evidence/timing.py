@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from trainperf.child.timing.estimating import FEWEST, estimate
+from trainperf.child.timing.loop import CRAWLING_S
 from trainperf.evidence.events import Observed, Parts, host_times
 from trainperf.evidence.facts import callbacks
 from trainperf.model import (
@@ -255,9 +256,10 @@ def _partial(observed: Observed, phase: str) -> Measure | Missing:
     phases = ("real", "real~", "warmup") if phase == "real" else (phase,)
     steps = [event for event in observed.of("step") if event["p"] in phases]
     durations = [event["t"] - event["s"] for event in steps]
-    if phase == "real":
-        durations = durations[1:]  # the first step traces and compiles
-    if len(durations) < (MIN_STEPS if phase != "real" else MIN_REAL_STEPS):
+    if phase == "real" and observed.start["kind"] != "update":
+        durations = durations[1:]  # the first step traces and compiles; updates are seen later
+    least = MIN_STEPS if phase != "real" else MIN_REAL_STEPS
+    if len(durations) < (1 if max(durations, default=0.0) > CRAWLING_S else least):
         reason = f"the run ended before the {phase} phase was complete"
         if phase not in observed.start["phases"]:
             reason = "the loop makes its own batches, and none could be replayed"

@@ -18,7 +18,6 @@ from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import Failed, findings_to_try, shown_findings
-from trainperf.machine import with_late_answers
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -173,7 +172,6 @@ def experiment(
         fixes = any(change.fixes for change in changes)  # which are found by probes
         first = run if fixes else replace(run, steps=None, measure_s=SCRIPT_S, extra_s=0.0)
         recording = launch(first, request.folder, on_event, interrupted)
-        machine = with_late_answers(machine)
         try:
             evidence = read(recording, machine)
         except NoLoop as error:

@@ -121,7 +121,6 @@ def _size(count: float) -> str:
 
 def memory_is_short() -> bool:
     """Whether the machine, or what this process may take of it, is next to full."""
-    memory, limit = psutil.virtual_memory(), memory_limit()
-    if limit is not None and limit.available < LEAST_LEFT * limit.limit:
-        return True
-    return bool(memory.available < LEAST_LEFT * memory.total)
+    memory = psutil.virtual_memory()
+    limit, left = memory_limit() or (memory.total, memory.available)
+    return bool(left < LEAST_LEFT * limit or memory.available < LEAST_LEFT * memory.total)

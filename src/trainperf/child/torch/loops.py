@@ -15,7 +15,6 @@ from ..timing.losses import plain_loss
 from . import batches as torch_batches
 from . import facts as torch_facts
 from .built.places import Models
-from .compiling import graphs
 from .exchange import exchange as exchanges
 from .exchange.ddp import Ddps
 from .graphs import capturing
@@ -183,7 +182,10 @@ class TorchLoops(Loops):
 
     def compiled(self) -> bool:
         """Whether TorchDynamo compiled anything since the last time this was asked."""
-        before, self._graphs = self._graphs, graphs()
+        utils: Any = sys.modules.get("torch._dynamo.utils")
+        before = self._graphs
+        if utils is not None:
+            self._graphs = utils.counters["stats"].get("unique_graphs", 0)
         return before != self._graphs
 
     def world(self) -> dict[str, Any] | None:

@@ -77,7 +77,7 @@ class TorchLoops(Loops):
         self.captured_loss: Any = None
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
-        self.lines: Any = None  # the `LineTrace` whose mode is set
+        self.lines: Any = None  # the `TorchTracer` whose mode is set
         self._within: list[Any] = []
         self._backwards = 0
         self._graphs = 0
@@ -242,7 +242,7 @@ class TorchLoops(Loops):
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
-        from .step.pass_trace import TorchTracer
+        from .step.lines import TorchTracer
 
         return TorchTracer(driver, within=driver.kind == "update")
 

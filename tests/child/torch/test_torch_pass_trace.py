@@ -92,7 +92,7 @@ def test_the_tracer_of_the_script_is_left_alone():
 
 def test_a_gpu_on_which_no_kernel_was_seen_is_a_reason(monkeypatch):
     seen = SimpleNamespace(kineto_results=SimpleNamespace(events=list))
-    monkeypatch.setattr(pass_trace, "_profile", lambda: nullcontext(seen))
+    monkeypatch.setattr(pass_trace, "profile", lambda: nullcontext(seen))
     a_pass = Mock(device="cuda", once=0.001)
     with pytest.raises(pass_trace.NotOffered, match="CUPTI is missing, or not permitted"):
         pass_trace._trace(driver(), a_pass)

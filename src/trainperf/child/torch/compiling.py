@@ -75,12 +75,6 @@ def watch_metrics(loops: Any, module: Any) -> None:
     before(process, owner, name, "what was compiled", note)
 
 
-def graphs() -> int:
-    """How many graphs TorchDynamo has compiled in this process."""
-    utils: Any = sys.modules.get("torch._dynamo.utils")
-    return 0 if utils is None else int(utils.counters["stats"].get("unique_graphs", 0))
-
-
 def _place(file: str, line: int | str, function: str) -> dict[str, Any]:
     name = RESUMES.sub(r"\1", function)
     return {"file": os.path.abspath(file), "line": int(line), "function": name}

@@ -149,7 +149,7 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
 
 def watch_modules(loops: TorchLoops, module: Any) -> None:
     built.watch_modules(loops, module)
-    Evaluations(loops, module).watch()
+    Evaluations(loops, module)
 
 
 def watch_dynamo(loops: TorchLoops, module: Any) -> None:
@@ -197,9 +197,6 @@ class Evaluations:
         self._place: dict[str, Any] = {}
         self._hook: Any = None
         self._first: dict[str, Any] | None = None
-
-    def watch(self) -> None:
-        """Wait for a model to be put into evaluation mode."""
         after(self._process, self._cls, "eval", "an evaluation", self._begin)
 
     def _begin(self, model: Any) -> None:

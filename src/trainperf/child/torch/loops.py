@@ -15,7 +15,6 @@ from ..timing.losses import plain_loss
 from . import batches as torch_batches
 from . import facts as torch_facts
 from .built.places import Models
-from .compiling import graphs
 from .exchange import exchange as exchanges
 from .exchange.ddp import Ddps
 from .graphs import capturing
@@ -78,7 +77,7 @@ class TorchLoops(Loops):
         self.captured_loss: Any = None
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
-        self.lines: Any = None  # the `LineTrace` whose mode is set
+        self.lines: Any = None  # the `TorchTracer` whose mode is set
         self._within: list[Any] = []
         self._backwards = 0
         self._graphs = 0
@@ -183,7 +182,10 @@ class TorchLoops(Loops):
 
     def compiled(self) -> bool:
         """Whether TorchDynamo compiled anything since the last time this was asked."""
-        before, self._graphs = self._graphs, graphs()
+        utils: Any = sys.modules.get("torch._dynamo.utils")
+        before = self._graphs
+        if utils is not None:
+            self._graphs = utils.counters["stats"].get("unique_graphs", 0)
         return before != self._graphs
 
     def world(self) -> dict[str, Any] | None:
@@ -240,7 +242,7 @@ class TorchLoops(Loops):
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
-        from .step.pass_trace import TorchTracer
+        from .step.lines import TorchTracer
 
         return TorchTracer(driver, within=driver.kind == "update")
 

@@ -173,17 +173,6 @@ def world() -> dict[str, Any] | None:
     }
 
 
-def backend(group: Any = None, device: str = "cpu") -> str:
-    """The backend for tensors of a device kind in a group: "gloo", "nccl".
-
-    A group may have one for each kind: "cpu:gloo,cuda:nccl".
-    """
-    dist = distributed()
-    config = str(dist.get_backend_config(group))
-    of = dict(word.partition(":")[::2] for word in config.split(","))
-    return of.get(device) or str(dist.get_backend(group))
-
-
 def sent(loops: Any) -> tuple[int | None, list[int]]:
     """Bytes of gradients that this process gives away in a step, and those of each call.
 
@@ -221,19 +210,20 @@ def record(driver: Any) -> None:
 
 
 def _exchange(loops: Any) -> None:
-    parallel, how = data_parallel(loops), method(loops)
+    parallel, how, dist = data_parallel(loops), method(loops), distributed()
     fields: dict[str, Any]
-    if how and distributed() is not None:
+    if how and dist is not None:
         ddp, _ = next(iter(loops.ddps.alive), (None, None))
         weights = (one for each in loops.optimizers for one in models.parameters_of(each))
         device = getattr(next(weights, None) if ddp is None else ddp, "device", None)
         group = None if ddp is None else ddp.process_group
         size, buckets = sent(loops)
-        fields = {
-            "method": how,
-            "backend": backend(group, device.type if device is not None else "cpu"),
-            "replicas": int(distributed().get_world_size(group)),
-        }
+        # A group may have a backend for each kind of device: "cpu:gloo,cuda:nccl".
+        words = str(dist.get_backend_config(group)).split(",")
+        backends = dict(word.partition(":")[::2] for word in words)
+        backend = backends.get("cpu" if device is None else device.type) or dist.get_backend(group)
+        replicas = int(dist.get_world_size(group))
+        fields = {"method": how, "backend": str(backend), "replicas": replicas}
     elif parallel:
         model, _ = parallel[0]
         replicas = max(1, len(getattr(model, "device_ids", None) or []))

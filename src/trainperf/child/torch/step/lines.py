@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 from ...process import turns
 from ...process.frames import Place, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
+from ...timing.tracing import LINES
 from .looks import Looks, Observer
-from .operator_times import ENGINE, nested
+from .operator_times import ENGINE, is_work, kind_of, nested, on_host
+from .pass_trace import NO_KERNEL, PROFILED, device, profile, profiled, quiet
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -71,15 +73,23 @@ class Mark:
     line: UsersLine
 
 
-class LineTrace:
-    """The mode, its marks, and what the tracer's events say of them.
+class TorchTracer:
+    """Kineto around a few steps of the loop, as `torch.profiler` uses it, and their lines.
 
-    A fault of ours is kept in `fault`: from then on calls are passed on as they come.
+    The mode puts marks around calls; a fault of ours is kept in `fault`: from then on calls are
+    passed on as they come. `within` says that steps end within `Optimizer.step`, under a mark of
+    PyTorch's: where the tracer was started within such a mark, PyTorch 2.13 crashed in one of seven
+    runs.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    short = True
+
+    def __init__(self, driver: Driver, within: bool = False) -> None:
         self._torch: Any = sys.modules["torch"]
         self._driver: Any = driver
+        self.late = bool(driver.device.asynchronous)
+        self._within = within
+        self._profile: Any = None
         self._mode = _mode(self._torch, self.call)
         self._main = driver.loops.main
         self._marks: dict[tuple[CodeType, int, str], Mark] = {}
@@ -101,21 +111,31 @@ class LineTrace:
         forked = weakref.WeakMethod(self._forked)
         driver.process.after_fork(lambda: None if (stop := forked()) is None else stop())
 
-    def refusal(self) -> str:
-        """Why the mode cannot be used now, "" if it can."""
-        if self._driver.loops.compiles:
-            return COMPILES
-        usual = getattr(self._torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-        return MODES if any(mode is not usual for mode in self._stack()) else ""
+    def refusal(self, asked: bool) -> str:
+        """Why it cannot be used now: a profiler of the script's, also one that waits for a step.
 
-    def boundary(self) -> None:
+        A trace that was `asked` for is made without lines where these cannot be had.
+        """
+        waits = "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
+        if waits or profiled():
+            return PROFILED
+        usual = getattr(self._torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        modes = any(mode is not usual for mode in self._stack())
+        reason = COMPILES if self._driver.loops.compiles else MODES if modes else ""
+        if reason and asked and not self._within:
+            self.over, self.fault = True, reason
+            return ""
+        return reason
+
+    def outside(self, act: Callable[[], None]) -> None:
         """A step ends and the next one begins: the loops that hold this turn not within a step.
 
-        The mode is set by the first, and taken out by the one after `stop`.
+        The mode is set by the first, and taken out by the one after `stop`. Within a mark of
+        PyTorch's `act` is called with the next call of PyTorch's that is in no mark open now.
         """
         self._turns += 1
         if self.over:
-            self.stop()
+            self.drop()
         elif not any(mode is self._mode for mode in self._stack()):
             self._mode.__enter__()
             self._driver.loops.lines = self
@@ -129,12 +149,33 @@ class LineTrace:
             for place in _places(sys._getframe(1)):
                 file = place.f_code.co_filename
                 self._loops |= {(file, node.lineno) for node in loops_at(place)}
+        if self._within:
+            self._pending, self._open = act, 0
+        else:
+            act()
 
-    def outside(self, act: Callable[[], None]) -> None:
-        """Call `act` with the next call of PyTorch's that is in no mark open now."""
-        self._pending, self._open = act, 0
+    def start(self) -> None:
+        with quiet():
+            self._profile = profile().__enter__()
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """The mark of a step, as `torch.profiler` names it: what reads its traces knows it."""
+        with self._torch.autograd.profiler.record_function(f"ProfilerStep#{number}"):
+            self._marked, began = True, time.time_ns()
+            try:
+                yield
+            finally:
+                self._marked = False
+                self._windows.append((began, time.time_ns()))
 
     def stop(self) -> None:
+        self.drop()
+        self._driver.sync()
+        with quiet():
+            self._profile.__exit__(None, None, None)
+
+    def drop(self) -> None:
         """See nothing more; the mode is taken out where nothing stands over it, or runs in it."""
         self.over = True
         self._pending = None
@@ -146,29 +187,37 @@ class LineTrace:
 
     def _forked(self) -> None:
         if not self.over:
-            self.stop()
+            self.drop()
             # A process that the tracer was copied into would keep its operators for good.
             self._torch._C._autograd._enable_record_function(False)
 
     def compiled(self) -> None:
         """TorchDynamo is given something, and cannot compile it as one graph under the mode."""
         self.fault = COMPILES
-        self.stop()
-
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """A step that counts."""
-        self._marked, began = True, time.time_ns()
-        try:
-            yield
-        finally:
-            self._marked = False
-            self._windows.append((began, time.time_ns()))
+        self.drop()
 
     @property
     def full(self) -> bool:
-        """Whether so many calls were seen that it takes long to read more of them."""
         return self._calls > MOST_CALLS
+
+    def save(self, file: str) -> str:
+        results = self._profile.kineto_results
+        results.save(file)
+        kernels = not all(map(on_host, results.events()))
+        return "" if kernels or not self._torch.cuda.is_initialized() else NO_KERNEL
+
+    def read(self) -> None:
+        """Record the event `torch_lines`, or `missing` with the reason why there is none."""
+        cuda = device() == "cuda"
+        events = self._profile.kineto_results.events()
+        operators = [event for event in events if kind_of(event) == "cpu_op"]
+        work = [event for event in events if is_work(event)] if cuda else []
+        fault = self.fault or (NO_KERNEL if cuda and not work else "")
+        if fault:
+            self._driver.record.write("missing", what=LINES, reason=fault)
+            return
+        with self._torch.no_grad():
+            self._driver.record.write("torch_lines", **self.event(operators, work, cuda))
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Make a call of PyTorch's that the program makes, within a mark of its line."""

@@ -85,7 +85,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     # let hooks be added while they run.
     def steps(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.detail is not None and not loops.passive():
-            loops.detail.hooks.steps(optimizer, args, kwargs)
+            loops.detail.steps(optimizer, args, kwargs)
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.process.off:
@@ -95,7 +95,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
                 loops.stepped_by_engine(optimizer)
                 return
             if loops.detail is not None:
-                loops.detail.hooks.stepped(optimizer)
+                loops.detail.stepped(optimizer)
             loops.stepped(optimizer)
         except Exception as error:
             loops.process.failed("an update of the weights", error)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from ...process import frames, turns
 from ...process.frames import Place, site
+from ...process.process import OWN_PACKAGE as OWN
 from ...timing.device import HostClock, Mark
 from ..batches import apart, leaves, mapped
 from ..built.places import ModelCall, OptimizerCalls
@@ -369,3 +375,111 @@ def _goes_into_text(where: dict[str, Any] | None) -> bool:
             if (node.lineno, node.col_offset) <= begins and ends <= last:
                 return True
     return False
+
+
+# The calls by which libraries show a training or put it on record.
+
+
+class Logger(NamedTuple):
+    """Functions of a module, or methods of a class of it, by patterns of their names.
+
+    With `called_back` a library calls what subclasses define.
+    """
+
+    module: str
+    owner: str
+    names: tuple[str, ...]
+    called_back: bool = False
+
+
+LOGGERS = (
+    Logger("mlflow", "", ("log_*",)),
+    Logger("wandb", "", ("log",)),
+    Logger("wandb.sdk.wandb_run", "Run", ("log",)),
+    Logger("wandb.sdk.data_types.histogram", "Histogram", ("__init__",)),
+    Logger("wandb.sdk.data_types.image", "Image", ("__init__",)),
+    Logger("tensorboardX.writer", "SummaryWriter", ("add_*", "flush")),
+    Logger("torch.utils.tensorboard.writer", "SummaryWriter", ("add_*", "flush")),
+    Logger("tqdm.std", "tqdm", ("refresh", "set_*", "update")),
+    Logger("transformers.trainer", "Trainer", ("log",)),
+    Logger("transformers.trainer_callback", "TrainerCallback", ("on_*",), called_back=True),
+    *(
+        each
+        for package, fabric in (
+            ("lightning.pytorch", "lightning.fabric"),
+            ("pytorch_lightning", "lightning_fabric"),
+        )
+        for each in (
+            Logger(f"{package}.core.module", "LightningModule", ("log", "log_dict")),
+            Logger(f"{package}.callbacks.callback", "Callback", ("on_*",), called_back=True),
+            Logger(f"{fabric}.loggers.logger", "Logger", ("log_metrics",), called_back=True),
+        )
+    ),
+)
+"""Names are those of mlflow 3, wandb 0.31, tensorboardX 2.6, PyTorch 2.13, tqdm 4.70,
+transformers 5.23 and lightning 2.6."""
+
+HAND_ON = ("CallbackHandler",)
+"""Classes that are called back only to call others."""
+
+
+def imported() -> Iterator[tuple[Any, str, str, Callable[[], Place | None]]]:
+    """Yield what of `LOGGERS` this process has imported: its owner and name, and both as words.
+
+    And what says its place: where the user's source calls it, or defines what a library calls back.
+    """
+    for logger in LOGGERS:
+        module, library = sys.modules.get(logger.module), logger.module.partition(".")[0]
+        owner: Any = getattr(module, logger.owner, None) if logger.owner else module
+        owners = [] if owner is None or logger.called_back else [owner]
+        if isinstance(owner, type):
+            owners += [cls for cls in _subclasses(owner) if cls.__name__ not in HAND_ON]
+        for holder in owners:
+            for name, value in list(vars(holder).items()):
+                function = isinstance(value, (FunctionType, MethodType))
+                if function and any(fnmatchcase(name, pattern) for pattern in logger.names):
+                    place = (
+                        partial(_head, value) if logger.called_back else partial(_through, library)
+                    )
+                    yield holder, name, _words(holder, name), place
+
+
+def _head(function: Any) -> Place | None:
+    """Where the user defines a function, None where a library does."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if isinstance(code, CodeType) and frames.is_users(code.co_filename):
+        return Place(code, 0, code.co_firstlineno)
+    return None
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    below: list[type] = cls.__subclasses__()
+    for each in below:
+        yield each
+        yield from _subclasses(each)
+
+
+def _words(owner: Any, name: str) -> str:
+    """The library, the class and the name: `wandb.Run.log`, `tqdm.update`, `wandb.Histogram`."""
+    if not isinstance(owner, type):
+        return f"{owner.__name__}.{name}"
+    library = owner.__module__.partition(".")[0]
+    words = [library, owner.__name__, *([] if name == "__init__" else [name])]
+    return ".".join(words[1:] if library in (owner.__name__, "__main__") else words)
+
+
+def _through(library: str) -> Place | None:
+    """Where the user's source calls a library; None if another one does."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if not frame.f_code.co_filename.startswith(OWN) and module.partition(".")[0] != library:
+            break
+        frame = frame.f_back
+    return place_of(frame)
+
+
+def place_of(frame: FrameType | None) -> Place | None:
+    if frame is None or not frames.is_users(frame.f_code.co_filename):
+        return None
+    return Place(frame.f_code, frame.f_lasti, frame.f_lineno)

@@ -128,7 +128,7 @@ class Place:
 
     def remember(self) -> None:
         """Take what is there now for what is to stay."""
-        self._tree, self._mounts = snapshot(self.home), _mounts()
+        self._tree, self._mounts = snapshot(self.home), _mounts(self.home.parent)
         self._shared = _shared()
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
@@ -176,7 +176,7 @@ class Place:
         assert left == []  # stopped ones among them
         assert not [one for seconds in self.sleeps for one in sleeping(seconds)]
         assert snapshot(self.home) == self._tree
-        assert _mounts() == self._mounts
+        assert _mounts(self.home.parent) == self._mounts
         assert soon(lambda: not _unheld(_shared() - self._shared), DYING_S), (
             _shared() - self._shared
         )
@@ -203,9 +203,10 @@ def ended(process: subprocess.Popen[str], seconds: float = 4 * LONG_S) -> Result
     return Result(process.returncode, stdout, stderr, process.pid)
 
 
-def _mounts() -> list[tuple[str, str]]:
-    """The machine's mounts, without those of a test that runs beside this one."""
-    return [(point, kind) for point, kind in mounts() if kind != "fuse.stuck"]
+def _mounts(own: Path) -> list[tuple[str, str]]:
+    """The machine's mounts, without those in folders of tests that run beside this one."""
+    found = [(point, kind) for point, kind in mounts() if kind != "fuse.stuck"]
+    return [each for each in found if "/pytest-" not in each[0] or each[0].startswith(str(own))]
 
 
 def check_came_about(legs: Path, which: str) -> None:

@@ -39,7 +39,7 @@ def train(folder, size, apart, seed, silent=()):
     def one(rank):
         chance = random.Random(seed * 100 + rank)
         world = World(rank, size, FileBoard(folder))
-        plan = RankPlan(time.monotonic, within(0.05), None, (*PHASES, LOCAL), world, "iterator")
+        plan = RankPlan(time.monotonic, within(0.05), (*PHASES, LOCAL), world, "iterator")
         try:
             while plan.wants_more:
                 if plan.arrived() and plan.phase != INPUT:
@@ -76,7 +76,7 @@ def test_all_ranks_change_phases_at_the_same_steps(tmp_path, apart):
 def test_ranks_that_take_no_part_are_named_and_only_real_steps_are_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(ranks, "MEET_S", 0.0)
     world = World(0, 3, FileBoard(str(tmp_path)))
-    plan = RankPlan(time.monotonic, within(0.05), None, PHASES, world, "fit")
+    plan = RankPlan(time.monotonic, within(0.05), PHASES, world, "fit")
     began = []
     for _ in range(400):
         if not plan.wants_more:
@@ -97,7 +97,7 @@ def test_a_rank_that_waits_for_a_dead_leader_says_so(tmp_path, monkeypatch):
         world.word_of_first("loop-1-fit", "warm", lambda: 1)
     monkeypatch.setattr(ranks, "SAY_S", 60.0)
     leader = RankPlan(
-        time.monotonic, within(1.0), None, PHASES, World(0, 2, FileBoard(str(tmp_path))), "fit"
+        time.monotonic, within(1.0), PHASES, World(0, 2, FileBoard(str(tmp_path))), "fit"
     )
     leader.leave()
     with pytest.raises(RuntimeError, match="rank 0 did not say"):
@@ -108,7 +108,7 @@ def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
     world, leader = (World(rank, 2, FileBoard(str(tmp_path))) for rank in (1, 0))
     block = {"b": 0, "s": 1.0, "settle": 1}
     blocks = [{"p": RESIDENT, "n": 4, **block}, {"p": REAL, "n": 2, **block}]
-    plan = RankPlan(time.monotonic, within(1.0), None, PHASES, world, "fit")
+    plan = RankPlan(time.monotonic, within(1.0), PHASES, world, "fit")
     leader.word_of_first("loop-1-fit", "warm", lambda: FIRST + 1)
     leader.word_of_first("loop-1-fit", "schedule", lambda: {"blocks": blocks, "absent": []})
     while not plan.arrived():

@@ -8,7 +8,6 @@ from trainperf.child.timing.budget import MEASURE_SHARE, Budget
 from trainperf.child.timing.loop import (
     DONE,
     INPUT,
-    PROFILE,
     REAL,
     RESIDENT,
     ROUNDS,
@@ -42,22 +41,7 @@ def bursty(plan, clock):
     run(plan, clock, lambda block: 0.01 * (1 + block.index % 4) if block.phase == REAL else 0.01)
 
 
-def profiles(slow, **options):
-    """The profiles that are taken where `slow` says how long the steps of each take."""
-    clock = Clock()
-    plan = Plan(clock, Budget(BUDGET, 0.0), **options)
-    blocks = run(plan, clock, lambda block: slow(block.index) if block.phase == PROFILE else 0.01)
-    return [block.index for block in blocks if block.phase == PROFILE]
-
-
 BUDGET = {"budget_s": 180.0, "began": 1000.0}
-
-
-def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
-    assert profiles(lambda index: 0.012) == [0]
-    assert profiles(lambda index: 0.012 if index else 0.09) == [0, 1]
-    assert profiles(lambda index: 0.09) == [0, 1, 2]  # that is what profiling costs here
-    assert profiles(lambda index: 0.09, steps=50) == [0]
 
 
 def test_times_that_never_settle_end_with_their_share_of_the_budget():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.process import Attempt, Process, Unseen
 from ..timing.device import HostClock
-from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
+from ..timing.drivers.loop_drivers import CallDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
 from . import facts, models, probes, stages, strategies
@@ -23,7 +23,6 @@ from .drivers import ArgumentDriver
 from .graph_lines import Origins, TensorFlowTracer
 
 if TYPE_CHECKING:
-    from ..timing.loops import Tracer
     from ..timing.training import Training
 
 RECURRING = 5
@@ -80,21 +79,12 @@ class TensorFlowLoops(Loops):
     def world(self) -> dict[str, Any] | None:
         return self.strategies.world()
 
-    def facts(self, driver: Any) -> dict[str, Any]:
-        return facts.loop_facts(driver)
-
-    def record_facts(self, driver: Any) -> None:
-        facts.record(driver)
-
-    def batches_of_pass(self, dataset: Any) -> float | None:
-        return stages.batches_of_pass(dataset)
-
-    def stages(self, driver: Any, deadline: float) -> None:
-        stages.record(driver, deadline)
-
-    def probes(self, driver: Any, deadline: float) -> None:
-        """Time the user's eager step against the same compiled, a compiled one with XLA."""
-        probes.record_own(driver, deadline)
+    record_facts = staticmethod(facts.record)
+    facts = staticmethod(facts.loop_facts)
+    probes = staticmethod(probes.record_own)
+    batches_of_pass = staticmethod(stages.batches_of_pass)
+    stages = staticmethod(stages.record)
+    tracer = TensorFlowTracer
 
     @property
     def exchange(self) -> Any:
@@ -107,15 +97,6 @@ class TensorFlowLoops(Loops):
         """The `steps_per_execution` of a model that `fit` trains, else 1."""
         model = getattr(driver, "model", None)
         return 1 if model is None else models.steps_per_execution(model)
-
-    def tracer(self, driver: Any) -> Tracer:
-        return TensorFlowTracer(driver)
-
-    def iterator_driver(self, iterator: Any) -> IteratorDriver:
-        return IteratorDriver(self, iterator)
-
-    def update_driver(self) -> UpdateDriver:
-        return UpdateDriver(self)
 
     def step_begins(self, driver: Any) -> None:
         """Look for the tape only where that cannot be felt."""
@@ -155,18 +136,7 @@ class TensorFlowLoops(Loops):
 
             return self.step_with_iterator(function, iterator, with_iterator)
         self._current = function
-        began = self.process.clock()
-        try:
-            with self._inside(began):
-                result = again()
-        finally:
-            self._current = None
-            if id(function) in self.marked:
-                self._busy(self.process.clock() - began)
-                self.update()
-        if self.losses is not None and id(function) in self.marked:
-            self.losses.returned(key, result)
-        return result
+        return self._call(key, again, lambda: id(function) in self.marked)
 
     def step_call(self, key: Any, again: Callable[[], Any], batch: Any) -> Any:
         """A call that updates the weights with batches the loop made itself."""
@@ -176,14 +146,23 @@ class TensorFlowLoops(Loops):
         if driver is not None:
             self.training.driver = driver
             driver.called(key, again, batch)
+        return self._call(key, again)
+
+    def _call(
+        self, key: Any, call: Callable[[], Any], updates: Callable[[], bool] = lambda: True
+    ) -> Any:
+        """Make an outermost call; `updates` says after it whether it updates the weights."""
         began = self.process.clock()
         try:
             with self._inside(began):
-                result = again()
+                result = call()
         finally:
-            self._busy(self.process.clock() - began)
-            self.update()
-        if self.losses is not None:
+            self._current = None
+            if updates():
+                if self.training.driver is not None:
+                    self.training.driver.busy += self.process.clock() - began
+                self.update()
+        if self.losses is not None and updates():
             self.losses.returned(key, result)
         return result
 
@@ -291,10 +270,6 @@ class TensorFlowLoops(Loops):
                 if self._first_runs == RECURRING:
                     with Attempt(self.process, "the function of a step"), Unseen(self.process):
                         facts.record_step_function(self.training.driver)
-
-    def _busy(self, seconds: float) -> None:
-        if self.training.driver is not None:
-            self.training.driver.busy += seconds
 
 
 class TensorFlowClock(HostClock):

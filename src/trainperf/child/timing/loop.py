@@ -2,8 +2,7 @@
 
     warm-up, then rounds of (real, local, resident, input), after the first one profile, done
 
-The profile comes early, because a script may end before all rounds are done. Where its steps
-were far slower than those of the rounds, a burst fell on it: it is taken again at the end.
+The profile comes early, because a script may end before all rounds are done.
 
 Phases alternate in short blocks so that drift of the machine falls on all of them alike,
 and a burst on few blocks. Rounds go on until the times are settled, no longer. A block counts its
@@ -63,10 +62,6 @@ SHARES = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24, PROFILE: 0.13}
 """Of the time for the rounds, by phase."""
 WARM_UP_STEPS = 40
 WARM_UP_S = 6.0
-DISTURBED = 1.5
-"""Profiled steps that take so many times as long as real ones are profiled again: what timing
-their calls costs is far less, but for steps of a millisecond or so."""
-MOST_PROFILES = 3
 
 
 @dataclass
@@ -89,7 +84,6 @@ class Plan:
     """Says which phase the next step belongs to. Framework-neutral; a fake clock will do.
 
     Rounds go on until the answer is settled (`_known`), or until the `budget` for it is used.
-    `steps` fixes the number of real steps instead.
     `phases` names what can be had in this loop. `left` says how many steps it has left, None
     where that is not known or has no end for us.
     """
@@ -109,7 +103,6 @@ class Plan:
         self,
         clock: Callable[[], float],
         budget: Budget,
-        steps: int | None = None,
         phases: tuple[str, ...] = (REAL, RESIDENT, INPUT),
         left: Callable[[], int | None] = lambda: None,
     ) -> None:
@@ -117,7 +110,6 @@ class Plan:
         self._left = left
         self._budget = budget
         self._pace_s = min(ROUNDS_S, budget.measure_cap_s or ROUNDS_S)
-        self._steps = steps
         self._phases = phases
         self._durations: list[float] = []
         self._times: dict[str, list[float]] = {}
@@ -197,11 +189,7 @@ class Plan:
 
         Returns whether that is new; what was timed before is forgotten then.
         """
-        if (
-            self._steps is not None
-            or steps == self.every
-            or steps * self.step_estimate() > LONGEST_PERIOD_S
-        ):
+        if steps == self.every or steps * self.step_estimate() > LONGEST_PERIOD_S:
             return False
         self.every = steps
         self._times.clear()
@@ -218,8 +206,6 @@ class Plan:
             late = late or left < self._keeps
         if not self._queue and not late and not self._known():
             self._round(REAL, LOCAL, RESIDENT)
-        if not self._queue and not late and self._profile_disturbed():
-            self._profile()
         done = late or not self._queue
         self.block = Block(DONE, 0, 0.0) if done else self._queue.pop(0)
 
@@ -261,24 +247,19 @@ class Plan:
         now = self._clock()
         self._ends_by = self._budget.measure_by(now)
         self._first_by = max(self._ends_by, now + OVERRUN * self._pace_s)
-        left = self._left() if self._steps is None else None
-        if left is not None:
+        if (left := self._left()) is not None:
             by = now + RUN_SHARE * left * self.step_estimate()
             self._ends_by, self._first_by = min(self._ends_by, by), min(self._first_by, by)
             self._pace_s = min(self._pace_s, by - now)
-            self._keep_steps(left)
-        rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
-        for index in range(rounds):
+            # The rounds leave their share of the steps, of which replaying takes many.
+            share, paced = RUN_SHARE * left, self._pace_s / max(self.step_estimate(), 1e-9)
+            self._keeps = math.ceil(left - share)
+            timed = (SHARES[REAL] + SHARES[PROFILE]) * paced
+            self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
+        for index in range(ROUNDS):
             self._round(REAL, LOCAL, RESIDENT, INPUT)
             if index == 0:
-                self._profile()
-
-    def _keep_steps(self, left: int) -> None:
-        """Have the rounds leave their share of so many steps, of which replaying takes many."""
-        share = RUN_SHARE * left
-        timed = (SHARES[REAL] + SHARES[PROFILE]) * self._pace_s / max(self.step_estimate(), 1e-9)
-        self._keeps = math.ceil(left - share)
-        self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
+                self._queue.append(self._block(PROFILE, 0, self._pace_s * SHARES[PROFILE]))
 
     def _round(self, *phases: str) -> None:
         for phase in phases:
@@ -287,21 +268,10 @@ class Plan:
                 self._queue.append(self._block(phase, self._rounds, seconds))
         self._rounds += 1
 
-    def _profile(self) -> None:
-        index = len(self._times.get(PROFILE, ()))
-        self._queue.append(self._block(PROFILE, index, self._pace_s * SHARES[PROFILE]))
-
-    def _profile_disturbed(self) -> bool:
-        """Whether the profile is worth another try, as no steps like the usual ones were seen."""
-        taken, real = self._times.get(PROFILE, ()), self._times.get(REAL, ())
-        if self._steps is not None or not real or not 0 < len(taken) < MOST_PROFILES:
-            return False
-        return min(taken) > DISTURBED * estimate(real).value
-
     def _known(self) -> bool:
         """Whether more rounds would tell nothing more, or nothing that was asked for."""
         wanted = [phase for phase in (REAL, RESIDENT) if phase in self._phases]
-        if self._steps is not None or not wanted or self._rounds >= MOST_ROUNDS:
+        if not wanted or self._rounds >= MOST_ROUNDS:
             return True
         if any(len(self._times.get(phase, ())) < FEWEST for phase in wanted):
             return False
@@ -339,8 +309,4 @@ class Plan:
             block.settle = SETTLE_RESIDENT
         if phase == RESIDENT and self._most_replayed is not None:
             block.max_steps = max(block.min_steps, self._most_replayed)
-        if phase == REAL and self._steps is not None:
-            rounds = min(ROUNDS, self._steps)
-            block.min_steps = self._steps // rounds + (index < self._steps % rounds)
-            block.max_steps = block.min_steps
         return block

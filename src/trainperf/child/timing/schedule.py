@@ -37,12 +37,11 @@ class RankPlan(Plan):
         self,
         clock: Callable[[], float],
         budget: Budget,
-        steps: int | None,
         phases: tuple[str, ...],
         world: World,
         kind: str,
     ) -> None:
-        super().__init__(clock, budget, steps, phases)
+        super().__init__(clock, budget, phases)
         self.begun = 0
         self._world = world
         self._loop = world.begin_loop(kind)
@@ -137,7 +136,7 @@ class RankPlan(Plan):
             phases = [REAL]
         blocks: list[dict[str, Any]] = []
         left = self._budget.measure_by(self._clock()) - self._clock()
-        for index in range(ROUNDS if self._steps is None else min(ROUNDS, self._steps)):
+        for index in range(ROUNDS):
             made = [self._in_steps(phase, index) for phase in phases]
             if index == 0 and not absent:
                 made.append(self._in_steps(PROFILE, 0))
@@ -150,9 +149,6 @@ class RankPlan(Plan):
     def _in_steps(self, phase: str, index: int) -> dict[str, Any]:
         seconds = self._pace_s * SHARES[phase] / (1 if phase == PROFILE else FEWEST)
         steps = max(self._least(seconds), math.ceil(seconds / max(self.step_estimate(), 1e-5)))
-        if phase == REAL and self._steps is not None:
-            rounds = min(ROUNDS, self._steps)
-            steps = self._steps // rounds + (index < self._steps % rounds)
         settle = 1 if self.slow else max(SETTLE, self._settle())
         if phase == INPUT:
             steps = settle = 0
@@ -165,7 +161,7 @@ def plan_of(driver: Any, phases: tuple[str, ...]) -> Any:
     """The plan of a loop: its own, one that its ranks agree on, slices of a leg."""
     settings = driver.process.settings
     if settings.get("leg") is None:
-        limits = (driver.clock, Budget.of(driver), settings.get("steps"), phases)
+        limits = (driver.clock, Budget.of(driver), phases)
         if driver.world is None:
             return Plan(*limits, left=lambda: _steps_left(driver))
         return RankPlan(*limits, driver.world, driver.kind)

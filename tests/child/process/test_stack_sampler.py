@@ -153,7 +153,7 @@ def test_the_text_of_what_ran_is_told_and_how_often_a_batch_was_fetched(samplers
 
 def stack(within: str = "", **of: bool) -> Stack:
     told = {"ours": False, "of_users": False, "of_framework": False, "works": True, **of}
-    return Stack((), "library.call", within, **told)
+    return Stack((), "call", "library.call", within, **told)
 
 
 MAIN, OTHER = threading.main_thread().ident, -1

@@ -10,6 +10,7 @@ from typing import Any
 from trainperf.child.timing import batches, loops
 from trainperf.child.timing.budget import Budget
 from trainperf.child.timing.device import HostClock
+from trainperf.child.timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
 
 STEP_S = 0.01
 
@@ -181,6 +182,12 @@ class MadeUp(loops.Loops):
     def record_facts(self, driver: Any) -> None: ...
     def stages(self, driver: Any, deadline: float) -> None: ...
     def probes(self, driver: Any, deadline: float) -> None: ...
+
+    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+        return IteratorDriver(self, iterator)
+
+    def update_driver(self) -> UpdateDriver:
+        return UpdateDriver(self)
 
 
 def phases(record: Record) -> list[str]:

@@ -45,14 +45,14 @@ KERAS = {
     "keras.src.backend.tensorflow.core": "hooks.watch_scopes",
     "keras.src.backend.tensorflow.trainer": "hooks.watch_trainer",
     "keras.src.backend.torch.trainer": "hooks.watch_torch_trainer",
-    "keras.src.callbacks.callback": "calls.remember_built:Callback",
+    "keras.src.callbacks.callback": "hooks.remember_built:Callback",
     "keras.src.callbacks.callback_list": "hooks.watch_callbacks",
-    "keras.src.layers.layer": "calls.remember_built:Layer",
+    "keras.src.layers.layer": "hooks.remember_built:Layer",
     "keras.src.models.model": "hooks.watch_calls",
-    "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
-    "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",
-    "keras.src.trainers.trainer": "calls.remember_compile:Trainer",
-    "tf_keras.src.engine.training": "calls.watch_legacy:Model",
+    "keras.src.optimizers.base_optimizer": "hooks.watch_apply:BaseOptimizer",
+    "keras.src.trainers.data_adapters.py_dataset_adapter": "hooks.remember_built:PyDataset",
+    "keras.src.trainers.trainer": "hooks.remember_compile:Trainer",
+    "tf_keras.src.engine.training": "hooks.watch_legacy:Model",
 }
 TORCH = {
     "accelerate.accelerator": "trainers.watch",
@@ -109,9 +109,7 @@ def start(run_file: str) -> None:
 
         writers.mend_renames(settings["guarded"])
     if settings.get("seed") is not None:
-        from .process import seeding
-
-        seeding.install(settings["seed"], process)
+        seed_all(settings["seed"], process)
     hooks: dict[str, Hook] = {}
     if settings.get("plain"):
         add_shield(process, hooks)
@@ -222,3 +220,41 @@ def add_shield(process: Process, hooks: dict[str, Hook]) -> None:
 
     for name in MODULES:
         hooks[name] = redirecting(hooks.get(name))
+
+
+def seed_all(seed: int, process: Process) -> None:
+    """Start every source of random numbers from one seed, so that two runs can be compared.
+
+    Each is seeded right after the import that brings it; a seed that the script sets itself comes
+    later and wins. Keras takes its seeds from Python's `random` and from TensorFlow's, workers of a
+    PyTorch `DataLoader` theirs from PyTorch's. Not seeded is what asks the operating system
+    (`secrets`, `uuid4`) or is meant to be different each time. The order of sets of strings is
+    fixed by `PYTHONHASHSEED`, before the process starts.
+    """
+
+    def numpy(module: Any, seconds: float) -> None:
+        module.seed(seed)
+        _seed_unseeded(module.bit_generator, seed)
+
+    PostImport(
+        {
+            "torch": lambda module, seconds: module.manual_seed(seed),
+            "random": lambda module, seconds: module.seed(seed),
+            "numpy.random": numpy,
+            "tensorflow": lambda module, seconds: module.random.set_seed(seed),
+        },
+        lambda name, error: process.failed(f"seeding {name}", error),
+    ).install()
+
+
+def _seed_unseeded(module: ModuleType, seed: int) -> None:
+    """Let generators made without a seed (`default_rng()`) draw one from a seeded stream.
+
+    NumPy asks the system for it with `randbits`; each generator gets its own, in the
+    order they are made.
+    """
+    import random
+
+    if not hasattr(module, "randbits"):
+        raise AttributeError("numpy.random.bit_generator.randbits is not there any more")
+    module.randbits = random.Random(seed).getrandbits  # type: ignore[attr-defined]

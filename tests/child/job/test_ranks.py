@@ -9,8 +9,7 @@ import pytest
 from kit.child import Watcher, within
 from trainperf.child.job import ranks
 from trainperf.child.job.ranks import FileBoard, World
-from trainperf.child.timing.loop import INPUT, LOCAL, REAL, RESIDENT
-from trainperf.child.timing.schedule import FIRST, IDLE, RankPlan
+from trainperf.child.timing.loop import FIRST, IDLE, INPUT, LOCAL, REAL, RESIDENT, RankPlan
 
 PHASES = (REAL, RESIDENT, INPUT)
 

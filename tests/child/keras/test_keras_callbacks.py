@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from kit.child import Watcher
-from trainperf.child.keras.calls import time_callbacks
+from trainperf.child.keras.hooks import time_callbacks
 from trainperf.child.tensorflow import facts
 
 

@@ -10,9 +10,9 @@ import pytest
 
 START = """
 from types import SimpleNamespace
-from trainperf.child.process import seeding
+from trainperf.child.start import seed_all
 def failed(what, error): raise SystemExit(f"{what}: {error}")
-seeding.install(SEED, SimpleNamespace(failed=failed))
+seed_all(SEED, SimpleNamespace(failed=failed))
 """
 
 

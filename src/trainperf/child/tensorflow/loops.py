@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..process import frames
 from ..process.process import Attempt, Process, Unseen
 from ..timing.device import HostClock
-from ..timing.drivers.loop_drivers import CallDriver
+from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
 from ..timing.loops import Loops
 from . import batches as tf_batches
 from . import facts, models, probes, stages, strategies
@@ -85,6 +85,12 @@ class TensorFlowLoops(Loops):
     batches_of_pass = staticmethod(stages.batches_of_pass)
     stages = staticmethod(stages.record)
     tracer = TensorFlowTracer
+
+    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+        return IteratorDriver(self, iterator)
+
+    def update_driver(self) -> UpdateDriver:
+        return UpdateDriver(self)
 
     @property
     def exchange(self) -> Any:

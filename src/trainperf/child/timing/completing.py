@@ -136,7 +136,7 @@ def other_loops() -> list[int]:
     loops = [node for node in nodes if isinstance(node, turns.LOOPS)]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
-    found = [loop for loop in training if not any(_within(it, loop) for it in training)]
+    found: list[Any] = [loop for loop in training if not any(_within(it, loop) for it in training)]
     found += [node for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
     around = [loop for loop in loops if any(_holds(loop, line) for line in lines)]
     return sorted(

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..process.process import Attempt
 from .calls import Calls, InPlace
-from .drivers.loop_drivers import IteratorDriver, UpdateDriver
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
@@ -126,20 +125,16 @@ class Loops:
     """Of a driver, until a deadline: time the stages of the input."""
     probes: Any
     """Of a driver, until a deadline: time the step against variations of it."""
+    iterator_driver: Any
+    """Of an iterator: a driver for the loop that takes its batches from it."""
+    update_driver: Any
+    """Of nothing: a driver for a loop that makes its own batches."""
     exchange: Any = None
     """The exchange of gradients with other processes or replicas, None without one.
 
     `off()` computes without it from there on, and returns "" or why that cannot be; `on()`
     exchanges again.
     """
-
-    def iterator_driver(self, iterator: Any) -> Any:
-        """A driver for the loop that takes its batches from `iterator`."""
-        return IteratorDriver(self, iterator)
-
-    def update_driver(self) -> Any:
-        """A driver for a loop that makes its own batches."""
-        return UpdateDriver(self)
 
     def world(self) -> dict[str, Any] | None:
         """This process's place among those that train together, None where there are none."""

@@ -17,10 +17,11 @@ from ...job import ranks
 from ...process import frames
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
+from ..budget import Budget
 from ..device import HostClock, LateSteps, Mark, StepTimes
-from ..loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP
+from ..legs.leg import Slices
+from ..loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP, Plan, RankPlan
 from ..phases import Exhausted, Phases
-from ..schedule import plan_of
 
 if TYPE_CHECKING:
     from ...job.ranks import World
@@ -73,7 +74,7 @@ class Driver:
         with Attempt(process, "finding the job's ranks"):  # known once its group was made
             training.world = ranks.find(process, training.world, loops.world)
         self.world: World | None = training.world
-        self.plan: Any = plan_of(self, phases)
+        self.plan: Any = self._plan(phases)
         self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = self.evaluated = self._evaluated_before = False
@@ -107,6 +108,22 @@ class Driver:
         )
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
+
+    def _plan(self, phases: tuple[str, ...]) -> Any:
+        """The plan of the loop: its own, one that its ranks agree on, slices of a leg."""
+        settings = self.process.settings
+        if settings.get("leg") is not None:
+            return Slices(self, settings["leg"])
+        limits = self.clock, Budget.of(self), phases
+        if self.world is not None:
+            return RankPlan(*limits, self.world, self.kind)
+
+        def left() -> int | None:
+            with Attempt(self.process, "how many steps the loop has left"):
+                return self.steps_left()
+            return None
+
+        return Plan(*limits, left=left)
 
     def sync(self) -> None:
         """Wait until the devices have done what was queued."""

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .process.importing import Hook, PostImport
-from .process.process import Process
+from .process.process import Process, follow_temporary
 from .shield.rows import MODULES
 from .timing.training import Training
 
@@ -116,7 +116,7 @@ def start(run_file: str) -> None:
     else:
         process.watch_for_end()
         hooks = Frameworks(Training(process)).hooks()
-        hooks["tempfile"] = process.temporary.hook
+        hooks["tempfile"] = lambda module, seconds: follow_temporary(process.record, module)
     PostImport(hooks, lambda name, error: process.failed(f"hook {name}", error)).install()
 
 

@@ -131,11 +131,8 @@ def find(
     `before` is the job as it was known of an earlier loop.
     """
     found = told()
-    announced = _announced()
-    if found is None and announced is None:
-        return None
-    place = {**(announced or {}), **(found or {})}
-    if "rank" not in place:
+    place = {**_announced(), **(found or {})}
+    if not place:
         return None
     torch: Any = sys.modules.get("torch")
     on_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
@@ -158,49 +155,24 @@ def find(
     return world
 
 
-LAUNCHERS = (
-    ("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    (
-        "mpirun",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-    ),
-    ("mpirun", "PMI_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-    ("srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
-    ("", "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
+PLACES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
 )
-"""Launcher, the variable only it sets, and where rank, size and the rank on the host stand."""
-NO_TASK = 0xFFFFFFF0
-"""Slurm numbers batch scripts and shells from here on: these are no ranks (slurm.h)."""
+"""Where launchers leave rank, size and the rank on the host; torchrun, which may itself be started
+by one of the others, in the last."""
 
 
-def _announced() -> dict[str, Any] | None:
+def _announced() -> dict[str, Any]:
     """This process's place in its job, as the launcher's environment has it."""
-    environ = os.environ
-    for launcher, own, *names in LAUNCHERS:
-        if own not in environ:
-            continue
-        values = [environ.get(name, "") for name in names]
-        if launcher == "srun":
-            step = environ[own]
-            if not step.isdigit() or int(step) >= NO_TASK:
-                continue
-            values[1] = environ.get("SLURM_STEP_NUM_TASKS") or values[1]
+    for names in PLACES[-1:] if "TORCHELASTIC_RUN_ID" in os.environ else PLACES:
+        values = [os.environ.get(name, "") for name in names]
         rank, size, local = (int(text) if text.lstrip("-").isdigit() else None for text in values)
-        if rank is None or size is None or size < 2:
-            continue
-        return {"rank": rank, "world_size": size, "local_rank": local, "launcher": launcher}
-    if "TF_CONFIG" in environ:
-        try:
-            several = len(json.loads(environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1
-        except (ValueError, KeyError, TypeError, AttributeError):
-            several = False
-        return {"launcher": "TF_CONFIG"} if several else None
-    process = sys.modules.get("multiprocessing.process")
-    spawned = process is not None and process.parent_process() is not None
-    return {"launcher": "multiprocessing"} if spawned else None
+        if rank is not None and size is not None and size > 1:
+            return {"rank": rank, "world_size": size, "local_rank": local}
+    return {}
 
 
 def silent_text(ranks: Sequence[int]) -> str:

@@ -252,7 +252,6 @@ class Strategies:
                 "rank": rank,
                 "world_size": size,
                 "backend": _implementation(extended) if on_gpus else "gRPC",
-                "launcher": "TF_CONFIG",
             }
             jobs = extended._cluster_spec.as_dict()
             tasks = [address for job in ("chief", "worker") for address in jobs.get(job, ())]

@@ -356,11 +356,11 @@ def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], 
     clock = loops.process.clock
 
     def timed(*args: Any, **kwargs: Any) -> Any:
-        began, own_s = clock(), loops.in_place.own_s
+        began, own_s = clock(), loops.calls.own_s
         try:
             return method(*args, **kwargs)
         finally:
-            seconds = clock() - began - (loops.in_place.own_s - own_s)
+            seconds = clock() - began - (loops.calls.own_s - own_s)
             count, total, most = costs.setdefault(name, [0, 0.0, 0.0])
             driver = loops.training.driver
             if driver is not None and ("epoch" in name or driver.counts_callbacks()):

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..process.process import Attempt
-from .calls import Calls, InPlace
+from .calls import Calls
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ class Loops:
         self.training = training
         self.process = training.process
         self.losses = training.losses
-        self.in_place = InPlace(training)
-        self.calls = Calls(self.process, self.in_place)
+        self.calls = Calls(training)
         self.main = threading.main_thread().ident
         self.depth = 0
         self.compiling = False

@@ -62,15 +62,6 @@ def test_no_interval_is_estimated_step_by_step(monkeypatch, queues):
     assert len(asked) < 5 * len(blocks) < sum(block.steps for block in blocks) / 2
 
 
-def test_steps_that_a_host_only_queues_are_counted_by_what_earlier_ones_took():
-    clock = Clock()
-    plan = Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,))
-    plan.queues = True
-    blocks = run(plan, clock, lambda block: 1e-5 if block.index else 0.01)
-    first, second = [block.steps for block in blocks if block.phase == REAL][:2]
-    assert first == second
-
-
 @pytest.mark.parametrize(("left", "most"), [(60, 36), (400, 210)])
 def test_a_loop_that_ends_soon_keeps_half_of_its_steps_for_what_comes_after(left, most):
     clock = Clock()

@@ -9,7 +9,7 @@ import pytest
 
 from kit.child import FakeProcess
 from kit.exchange import soon
-from trainperf.child.timing.losses import MOST, Losses, absolute_sum, loss_in
+from trainperf.child.timing.losses import MOST, Losses, loss_in
 
 
 def a_leg(warm_up_steps: int = 0) -> FakeProcess:
@@ -158,9 +158,3 @@ def test_the_loss_is_found_by_its_name_before_others_that_come_first() -> None:
     assert loss_in({"accuracy": 0.9, "g_loss": 0.5}) == 0.5
     assert loss_in({"a_loss": 0.9, "loss": 0.5}) == 0.5
     assert loss_in((1, [{"mae": 0.5}])) == 0.5
-
-
-def test_sums_are_of_absolute_values_in_any_precision(torch):
-    tensors = [torch.tensor([[1.0, -2.0]]), torch.tensor([-0.5], dtype=torch.bfloat16)]
-    assert absolute_sum(tensors) == 3.5
-    assert absolute_sum([torch.nn.Parameter(torch.tensor(-3.0))]) == 3.0

@@ -35,7 +35,7 @@ TENSORFLOW = {
     "tensorflow.python.distribute.mirrored_strategy": "strategies.watch_mirrored",
     "tensorflow.python.eager.backprop": "hooks.watch_tapes",
     "tensorflow.python.eager.context": "hooks.watch_context",
-    "tensorflow.python.eager.polymorphic_function.function_context": "hooks.watch_keys",
+    "tensorflow.python.eager.polymorphic_function.function_context": "strategies.key_functions",
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": "hooks.watch_functions",
     "tensorflow.python.framework.func_graph": "hooks.watch_tracing",
     "tensorflow.python.ops.resource_variable_ops": "hooks.watch_variables",

@@ -60,11 +60,6 @@ def watch_context(loops: TensorFlowLoops, module: Any) -> None:
         return original(context)
 
 
-def watch_keys(loops: TensorFlowLoops, module: Any) -> None:
-    """Have functions traced anew where the exchange is left out."""
-    loops.strategies.exchange.key_functions(module)
-
-
 def watch_datasets(loops: TensorFlowLoops, module: Any) -> None:
     def made(dataset: Any, *args: Any, **kwargs: Any) -> None:
         if not hasattr(dataset, "_trainperf_site"):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..process import frames
 from ..process.process import Attempt, Unseen
@@ -31,30 +31,14 @@ LONGEST_S = 0.2
 """A call that takes longer works on more than a small batch."""
 
 
-class StandIn(Protocol):
-    """Another call that may give the same."""
-
-    def __call__(self) -> Any:
-        """Make it."""
-
-    def traces(self) -> int:
-        """How often what it runs was traced until now."""
-
-    def undo(self) -> bool:
-        """Put back what it drew from the generators of the model; whether it drew anything."""
-
-    def apart(self, result: Any, other: Any) -> float:
-        """By how much two results differ, as a share of the largest number; 1.0 is no match."""
-
-
-Instead = Callable[[], StandIn | None]
-"""What could stand for the call that was just made; None where one more may change anything."""
-
+Instead = Callable[[], Any]
+"""What could stand for the call that was just made, as `keras.hooks.OnBatch`; None where one more
+may change anything."""
 
 Rows = Callable[[tuple[Any, ...], dict[str, Any]], int | None]
 """How many samples a call is given by its arguments; None where that is not to be seen."""
 
-InsteadOf = Callable[[tuple[Any, ...], dict[str, Any]], StandIn | None]
+InsteadOf = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """What could stand for a call with its arguments, as `Instead`."""
 
 

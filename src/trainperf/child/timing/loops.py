@@ -52,8 +52,7 @@ class Tracer(Protocol):
         """At a step's end, call `act` now, or as soon as no mark of the framework's is open."""
         act()
 
-    def start(self) -> None:
-        """Begin to trace."""
+    def start(self) -> None: ...
 
     def step(self, number: int) -> AbstractContextManager[Any]:
         """The mark of a step, as the framework's own tools know steps."""

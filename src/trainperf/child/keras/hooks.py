@@ -113,17 +113,13 @@ class EagerCalls:
     ) -> bool:
         with Attempt(self._loops.process, "the call of a model"):
             alone = len(args) == 1 and kwargs.keys() <= {"training"}
-            return alone and place not in self._elsewhere and self._lasts(model, place)
+            if not alone or place in self._elsewhere or not model.built:
+                return False
+            if model not in self._known:
+                self._known[model] = _is_keras(model)
+                self._first[place] += 1
+            return self._known[model] and self._first[place] <= MOST_MODELS
         return False
-
-    def _lasts(self, model: Any, place: _Place) -> bool:
-        """Whether a model is Keras's own throughout, and stays the same one."""
-        if not model.built:
-            return False
-        if model not in self._known:
-            self._known[model] = _is_keras(model)
-            self._first[place] += 1
-        return self._known[model] and self._first[place] <= MOST_MODELS
 
 
 def _place(frame: FrameType) -> _Place:

@@ -125,17 +125,17 @@ def test_a_phase_that_is_impossible_here_takes_its_steps_all_the_same(tmp_path):
     assert plan.phase == REAL
 
 
-OMPI = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"
-SLURM = "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=1"
+OMPI = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4"
+SLURM = "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8"
 
 
 @pytest.mark.parametrize(
     ("environ", "place"),
     [
-        (f"{OMPI} TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4 LOCAL_RANK=1", (1, 4, 1)),
-        (OMPI, (2, 4, 0)),
-        (SLURM, (3, 8, 1)),
-        ("RANK=0 WORLD_SIZE=2", (0, 2, None)),
+        (f"{OMPI} TORCHELASTIC_RUN_ID=x RANK=1 WORLD_SIZE=4", (1, 4)),
+        (OMPI, (2, 4)),
+        (SLURM, (3, 8)),
+        ("RANK=0 WORLD_SIZE=2", (0, 2)),
     ],
 )
 def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
@@ -146,16 +146,8 @@ def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     watcher = Watcher()
     assert ranks.find(watcher, None, lambda: None) is None  # nothing ties it to the others
     (event,) = watcher.record.of("rank")
-    assert (event["rank"], event["world_size"], event["local_rank"]) == place
+    assert (event["rank"], event["world_size"]) == place
     assert event["tied"] is False
-
-
-def test_a_later_loop_of_the_process_does_not_hear_what_was_said_of_an_earlier_one(tmp_path):
-    world = World(1, 2, FileBoard(str(tmp_path)))
-    name = world.begin_loop("iterator")
-    later = World(1, 2, FileBoard(str(tmp_path)))  # as each loop finds its job anew
-    later.follow(world)
-    assert later.begin_loop("iterator") != name
 
 
 def test_nobody_waits_for_a_rank_that_is_late_absent_or_has_left(tmp_path):

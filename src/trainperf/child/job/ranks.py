@@ -47,13 +47,10 @@ class World:
         self._board = board
         self._loops = 0
 
-    def follow(self, before: World) -> None:
-        """Count the loops of this process on: what was said of those is not for these."""
-        self._loops = before._loops
-
     def begin_loop(self, framework: str) -> str:
         """Say that this rank takes part in the loop that begins now; return the loop's name."""
         self._loops += 1
+        self.absent = ()
         name = f"loop-{self._loops}-{framework}"
         self.say(f"{name}-here", True)
         return name
@@ -149,29 +146,29 @@ def find(
         return None
     settings = {name: os.environ[name] for name in os.environ if name.startswith(("NCCL_", "FI_"))}
     process.fact("nccl_environment", settings)
-    world = World(int(found["rank"]), int(found["world_size"]), board(process.settings))
-    if before is not None:
-        world.follow(before)
-    return world
+    rank, size = int(found["rank"]), int(found["world_size"])
+    if before is not None and (before.rank, before.size) == (rank, size):
+        return before  # which counts its loops on: what was said of those is not for these
+    return World(rank, size, board(process.settings))
 
 
 PLACES = (
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("RANK", "WORLD_SIZE"),
 )
-"""Where launchers leave rank, size and the rank on the host; torchrun, which may itself be started
-by one of the others, in the last."""
+"""Where launchers leave rank and size; torchrun, which may itself be started by one of the others,
+in the last."""
 
 
 def _announced() -> dict[str, Any]:
     """This process's place in its job, as the launcher's environment has it."""
     for names in PLACES[-1:] if "TORCHELASTIC_RUN_ID" in os.environ else PLACES:
         values = [os.environ.get(name, "") for name in names]
-        rank, size, local = (int(text) if text.lstrip("-").isdigit() else None for text in values)
+        rank, size = (int(text) if text.isdigit() else None for text in values)
         if rank is not None and size is not None and size > 1:
-            return {"rank": rank, "world_size": size, "local_rank": local}
+            return {"rank": rank, "world_size": size}
     return {}
 
 

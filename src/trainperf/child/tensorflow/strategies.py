@@ -242,27 +242,15 @@ class Strategies:
         driver.record.write("missing", what="all_reduce", reason=reason)
 
     def world(self) -> dict[str, Any] | None:
-        """This process's place among the workers of a strategy; None if there are no others.
-
-        `local_rank` counts the workers that the cluster names on the same host.
-        """
+        """This process's place among the workers of a strategy; None if there are no others."""
         for strategy, _ in reversed(self.built):
             extended = strategy.extended
             if not several_workers(extended) or not hasattr(extended, "_id_in_cluster"):
                 continue
             rank, size = int(extended._id_in_cluster), int(extended._num_workers)
             on_gpus = any("GPU" in device for device in _devices(extended))
-            place: dict[str, Any] = {
-                "rank": rank,
-                "world_size": size,
-                "backend": _implementation(extended) if on_gpus else "gRPC",
-            }
-            jobs = extended._cluster_spec.as_dict()
-            tasks = [address for job in ("chief", "worker") for address in jobs.get(job, ())]
-            hosts = [str(address).rpartition(":")[0] for address in tasks]
-            if len(hosts) == size:
-                place["local_rank"] = hosts[:rank].count(hosts[rank])
-            return place
+            backend = _implementation(extended) if on_gpus else "gRPC"
+            return {"rank": rank, "world_size": size, "backend": backend}
         return None
 
     def _described(self, strategy: Any, where: dict[str, Any]) -> dict[str, Any]:

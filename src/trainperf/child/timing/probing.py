@@ -143,17 +143,11 @@ def available() -> int | None:
         found = dict(line.split(":", 1) for line in lines)
         free += [int(found["MemAvailable"].split()[0]) * 1024] if "MemAvailable" in found else []
     with contextlib.suppress(OSError, ValueError):  # no limit reads "max"
-        free.append(_left_in(CGROUP))
+        with open(f"{CGROUP}/memory.max") as most, open(f"{CGROUP}/memory.current") as used:
+            left = int(most.read()) - int(used.read())
+        with open(f"{CGROUP}/memory.stat") as lines:
+            free.append(left + int(dict(map(str.split, lines)).get("inactive_file", 0)))
     return min(free, default=None)
-
-
-def _left_in(folder: str) -> int:
-    """Bytes that are left to a control group."""
-    with open(f"{folder}/memory.max") as most, open(f"{folder}/memory.current") as used:
-        left = int(most.read()) - int(used.read())
-    with open(f"{folder}/memory.stat") as lines:
-        stat = dict(line.split() for line in lines)
-    return left + int(stat.get("inactive_file", 0))
 
 
 def doubles(processes: int = 1) -> bool:

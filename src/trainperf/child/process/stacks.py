@@ -374,23 +374,21 @@ class Whereabouts:
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
-        self._last: tuple[str, int, str, str] | None = None
+        self._last: tuple[Any, ...] = ()
         self._main = threading.main_thread().ident or 0
 
     def look(self) -> None:
         """Record the user's innermost line, its function, what that has called. Never raises."""
-        into, place = "", None
         try:
             with no_collection():
-                frame = sys._current_frames().get(self._main)
-                while frame is not None and not is_users(frame.f_code.co_filename):
-                    into, frame = frame.f_code.co_name, frame.f_back
-                if frame is not None:
-                    code = frame.f_code
-                    place = os.path.abspath(code.co_filename), line_of(frame), code.co_name, into
+                stack = stack_of(sys._current_frames().get(self._main))
         except Exception:  # a frame that its thread was just replacing
             return
-        if place is not None and place != self._last:
-            self._last = place
-            file, line, function, into = place
-            self._record.write("at", file=file, line=line, function=function, into=into)
+        if not stack.places:
+            return
+        (code, _, line), into = stack.places[0], stack.called
+        if (code, line, into) != self._last:
+            self._last = code, line, into
+            at = os.path.abspath(code.co_filename), line, code.co_name, into
+            names = "file", "line", "function", "into"
+            self._record.write("at", **dict(zip(names, at, strict=True)))

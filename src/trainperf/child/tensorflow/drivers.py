@@ -39,6 +39,9 @@ class ArgumentDriver(InputDriver):
         self.replayed: Any = None  # an iterator over the batches that are replayed
         self._batches: list[Any] = []
         self._pull = tf_batches.graph_pull(self.process)
+        from tensorflow.python.framework.errors_impl import OutOfRangeError
+
+        self._ends = (StopIteration, OutOfRangeError)
         if model is not None:
             self.extras.append(("probes", lambda end: probes.record(self, model, end)))
 
@@ -58,20 +61,11 @@ class ArgumentDriver(InputDriver):
             self.reopen()
         if not resident:
             self._begins_step_with(self._per_call)
-        source = self.replayed if resident else self._source
         began = self.clock()
-        try:
-            result = invoke(source)
-        except Exception as error:
-            from tensorflow.python.framework.errors_impl import OutOfRangeError
-
-            if not isinstance(error, (StopIteration, OutOfRangeError)):
-                raise
-            if not self.wants_more or not self.reopen():
-                self.ran_out(began)
-                raise
-            result = invoke(self._source)
-        if not resident:
+        if resident:
+            result = invoke(self.replayed)
+        else:
+            result = self._from_source(invoke, began, *self._ends)
             self.took(self._per_call)
         self.busy += self.clock() - began
         return result

@@ -137,20 +137,19 @@ def other_loops() -> list[int]:
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
     found: list[Any] = [loop for loop in training if not any(_within(it, loop) for it in training)]
-    found += [node for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
+    found += [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") == "fit"
+        and _FIT & {keyword.arg for keyword in node.keywords}
+    ]
     around = [loop for loop in loops if any(_holds(loop, line) for line in lines)]
     return sorted(
         node.lineno
         for node in found
         if not any(_holds(node, line) for line in lines)
         and not any(_within(node, loop) for loop in around)
-    )
-
-
-def _is_fit(call: ast.Call) -> bool:
-    """Whether it is the `fit` of a model: that of a scaler has none of its arguments."""
-    return getattr(call.func, "attr", "") == "fit" and bool(
-        _FIT & {keyword.arg for keyword in call.keywords}
     )
 
 

@@ -149,7 +149,9 @@ class Frameworks:
         """Return the hooks by the names of their modules."""
         hooks: dict[str, Hook] = {
             **dict.fromkeys(S3, self._hook_s3),
-            "jax": self._hook_jax,
+            "jax": lambda module, seconds: self._not_observed(
+                "JAX", getattr(module, "__version__", "")
+            ),
         }
         for package, modules in HOOKS.items():
             hooks |= dict.fromkeys(modules, partial(self._hook, package))
@@ -175,16 +177,14 @@ class Frameworks:
         if self._process.settings.get("leg") is None:
             s3.hook(self._process, self._counts, module)
 
-    def _hook_jax(self, module: ModuleType, seconds: float) -> None:
-        self._not_observed("JAX", getattr(module, "__version__", ""))
-
     def _not_observed(self, name: str, version: str = "") -> None:
         self._process.record.write("unsupported", name=name, version=version)
         self._process.record.flush()
 
     def _imported(self, module: ModuleType, seconds: float) -> None:
         """A module of a framework was imported: this process may train."""
-        self._training.framework_imported()
+        self._process.watch()
+        self._training.reads.install()
         name = module.__name__
         if name in ("tensorflow", "torch"):
             version = str(getattr(module, "__version__", ""))

@@ -45,7 +45,7 @@ def test_functions_that_a_callback_was_given_have_their_places(users):
 
 def test_what_we_call_ourselves_in_a_callback_is_not_its_cost():
     watcher = Watcher()
-    training = SimpleNamespace(driver=SimpleNamespace(counts_callbacks=lambda: False))
+    training = SimpleNamespace(driver=SimpleNamespace(plan=SimpleNamespace(phase="warmup")))
     own = SimpleNamespace(own_s=1.0)
     loops = SimpleNamespace(process=watcher, training=training, callback_costs={}, calls=own)
     listed = watched(loops)

@@ -15,6 +15,7 @@ from ..process.process import Attempt
 from ..tensorflow.loops import TensorFlowLoops
 from ..tensorflow.models import backend
 from ..timing.calls import InsteadOf
+from ..timing.loop import REAL, RESIDENT
 from ..timing.loops import Loops
 from .epochs import EagerEpochs, Epochs
 
@@ -359,7 +360,7 @@ def _timing(loops: TensorFlowLoops, method: Any, costs: dict[str, list[float]], 
             seconds = clock() - began - (loops.calls.own_s - own_s)
             count, total, most = costs.setdefault(name, [0, 0.0, 0.0])
             driver = loops.training.driver
-            if driver is not None and ("epoch" in name or driver.counts_callbacks()):
+            if driver is not None and ("epoch" in name or driver.plan.phase in (REAL, RESIDENT)):
                 costs[name] = [count + 1, total + seconds, max(most, seconds)]
 
     timed._trainperf_original = method  # type: ignore[attr-defined]

@@ -228,10 +228,6 @@ class Driver:
             return False
         return bool(self.clock() - span.since.host > max(3.0, 20 * self.plan.step_estimate()))
 
-    def counts_callbacks(self) -> bool:
-        """Whether what a callback costs now is what it costs in a usual step."""
-        return self.plan.phase in (REAL, RESIDENT)
-
     def beside_steps(self) -> bool:
         """Whether all else is measured, and what stands beside the steps is timed now."""
         if self.cycles is not None and self.cycles.between():

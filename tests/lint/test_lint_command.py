@@ -123,17 +123,6 @@ def test_a_cell_that_does_not_parse_is_named_in_every_format(here: Path) -> None
     assert "::error file=a.ipynb,title=trainperf::not read" in commands
 
 
-def test_a_comment_that_ignores_nothing_is_told(here: Path) -> None:
-    (here / "a.py").write_text(f"{GOOD}x = 1  # trainperf: ignore[torch_debug_mode]\n")
-    result = run("a.py")
-    assert result.exit_code == 0
-    said = "a.py:3: torch_debug_mode is no id of a finding; did you mean torch_debug_modes?"
-    assert result.output.splitlines() == [said, "Nothing found in 1 file."]
-    assert "::notice file=a.py,line=3," in run("--output-format", "github", "a.py").output
-    told = json.loads(run("--output-format", "json", "a.py").output)["comments"]
-    assert [one["line"] for one in told] == [3]
-
-
 @pytest.mark.parametrize("known_by", ["git", "workspace"])
 def test_from_a_folder_of_the_repository_annotations_name_files_from_its_root(
     here: Path, monkeypatch: pytest.MonkeyPatch, known_by: str

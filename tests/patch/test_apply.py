@@ -10,7 +10,7 @@ from trainperf.errors import TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Equivalence, Finding
 from trainperf.patch.apply import Disk, plan
-from trainperf.patch.patch import Edits
+from trainperf.patch.patch import Edits, hash_of
 
 ROOT = "/project"
 TRAIN, (MAP, FIT) = marked("ds = ▸x.map(f)◂\n▸model.fit(ds)◂\n")
@@ -32,7 +32,7 @@ FIXES["threads"] = Variables()
 
 
 def found(id_, site, call="", rewritable=True, equivalence=Equivalence.EXACT):
-    data = {"call": call}
+    data, site = {"call": call}, replace(site, file=f"{ROOT}/{site.file}")
     return Finding(
         id_, "input", "", "", 2.0, "", equivalence, (site,), rewritable=rewritable, data=data
     )
@@ -56,13 +56,13 @@ KEPT = ("cache", "steps")
 SAVED = diagnosed(*KEPT)
 
 
-def planned(files, *only, saved=SAVED, untouched=True, **known):
+def planned(files, *only, saved=SAVED, **known):
     def read(path):
         if path not in files:
             raise FileNotFoundError(2, "No such file or directory", path)
         return files[path]
 
-    return plan(saved, only, FIXES, Disk(read, lambda path: untouched, **known))
+    return plan(saved, only, FIXES, Disk(read, **known))
 
 
 def after(made, files=BOTH):
@@ -71,6 +71,12 @@ def after(made, files=BOTH):
     for change in made.changes:
         assert change.before == files[change.path]
     return {path.rpartition("/")[2]: data.decode() for path, data in changed.items()}
+
+
+def written_before(files, *names):
+    """What an earlier call left: the originals of these files, and the hashes of what it wrote."""
+    paths = [f"{ROOT}/{name}" for name in names] or list(files)
+    return {path: (BOTH[path], hash_of(path, files[path])) for path in paths}
 
 
 CACHED = {**BOTH, f"{ROOT}/train.py": TRAIN.replace("map(f)", "map(f).cache()").encode()}
@@ -120,18 +126,18 @@ def test_one_changed_file_holds_everything_back():
 def test_what_is_in_the_source_already_is_left_alone():
     made = planned(BOTH)
     files = {**BOTH, **{change.path: change.after for change in made.changes}}
-    known = {"kept": BOTH, "applied": KEPT}
+    known = {"earlier": written_before(files), "applied": KEPT}
     for names in ((), ("cache",), ("steps", "cache")):
         again = planned(files, *names, **known)
         assert again.changes == ()
-        assert again.in_source
+        assert again.alone.diff
     changed = {**files, f"{ROOT}/train.py": files[f"{ROOT}/train.py"] + b"# mine\n"}
     with pytest.raises(TrainperfError, match=r"train\.py was changed since the run"):
         planned(changed, **known)
 
 
 def test_a_second_fix_is_written_beside_the_first():
-    known = {"kept": {f"{ROOT}/train.py": TRAIN.encode()}, "applied": ("cache",)}
+    known = {"earlier": written_before(CACHED, "train.py"), "applied": ("cache",)}
     made = planned(CACHED, "batch", **known)
     assert made.all_fixes == ("cache", "batch")
     assert after(made, CACHED)["train.py"] == "ds = x.map(f).cache()\nmodel.fit(ds).batch()\n"
@@ -143,21 +149,21 @@ def test_a_second_fix_is_written_beside_the_first():
         planned(edited, "batch", **known)
 
 
-def test_a_file_whose_hash_is_not_known_must_be_older_than_the_run():
+def test_a_file_that_no_patch_edits_is_known_by_its_findings():
     saved = diagnosed("steps")
     assert planned(BOTH, "cache", saved=saved).changes
+    edited = {**BOTH, f"{ROOT}/train.py": TRAIN.encode() + b"# mine\n"}
     with pytest.raises(TrainperfError, match=r"train\.py was changed"):
-        planned(BOTH, "cache", saved=saved, untouched=False)
-    known = {"kept": {f"{ROOT}/train.py": TRAIN.encode()}, "applied": ("cache",)}
-    assert not planned(CACHED, "cache", saved=saved, untouched=False, **known).changes
+        planned(edited, "cache", saved=saved)
 
 
 def test_variables_are_named_and_change_no_file():
     made = planned(BOTH, "threads", "cache")
-    assert made.environment == {"THREADS": "2"}
-    assert made.in_source
+    assert made.alone.environment == {"THREADS": "2"}
+    assert made.alone.diff
     alone = planned(BOTH, "threads")
-    assert (alone.changes, alone.in_source, alone.environment) == ((), False, {"THREADS": "2"})
+    assert (alone.changes, alone.alone.diff) == ((), "")
+    assert alone.alone.environment == {"THREADS": "2"}
 
 
 def test_edits_that_would_come_out_otherwise_than_tried_are_refused():

@@ -79,8 +79,8 @@ def test_what_cannot_be_written_is_skipped_with_its_reason_and_leaves_no_trace()
     assert patch.skipped == (
         NotTaken("half", "the call does not name missing"),
         NotTaken("broken", "the rewrite failed: KeyError: 'oops'"),
-        NotTaken("unknown", "no fix of that name can edit source"),
-        NotTaken("explain", "no fix of that name can edit source"),
+        NotTaken("unknown", "no edit can be written for it here"),
+        NotTaken("explain", "no edit can be written for it here"),
         NotTaken("silent", "the source has it already"),
         NotTaken("append", "changes the experiment (semantics): not in the default patch"),
         NotTaken("append", "not an expression: ''"),
@@ -154,7 +154,7 @@ def test_only_the_named_findings_are_written_in_the_order_of_their_names():
 def test_variables_are_part_of_the_patch_and_must_agree():
     findings = [finding("variables", THREADS="2", MODE="x"), finding("variables", THREADS="3")]
     patch = Edits("/project", FIXES, read).write(findings).patch
-    assert (patch.diff, patch.files) == ("", ())
+    assert patch.diff == ""
     assert patch.environment == {"THREADS": "2", "MODE": "x"}
     assert patch.findings == ("variables",)
     assert patch.skipped == (NotTaken("variables", "another fix sets THREADS to 2"),)

@@ -85,7 +85,6 @@ def test_any_line_of_the_call_counts_and_none_behind_it() -> None:
 def read(path: str) -> bytes:
     return {
         "/w/a.py": f"a()  {IGNORE}[tf_cache]\nb()\nc()  {IGNORE}\n".encode(),
-        "/w/typo.py": f"a()  {IGNORE}[tf_chache]\nb()  {IGNORE}[x\n".encode(),
     }[path]
 
 
@@ -111,15 +110,6 @@ def test_a_file_that_cannot_be_read_ignores_nothing(error: Exception) -> None:
         raise error
 
     assert suppressed((finding(Site("/w/gone.py", 1)),), fail).kept
-
-
-def test_what_is_wrong_with_a_comment_is_a_note() -> None:
-    found = suppressed((finding(Site("/w/typo.py", 1)),), read, cwd="/w")
-    assert found.notes == (
-        "typo.py:1: tf_chache is no id of a finding; did you mean tf_cache?",
-        "typo.py:2: `# trainperf: ignore[x` ignores nothing: `]` is missing",
-    )
-    assert len(found.kept) == 1
 
 
 def test_it_is_said_in_one_sentence() -> None:

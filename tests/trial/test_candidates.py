@@ -97,7 +97,7 @@ def test_what_is_left_alone_is_named_with_its_reason_and_its_bound(run):
     assert [(one.fix, one.reason, one.bound) for one in skipped] == [
         ("one", NO_EDIT, 3.0),
         ("impossible", "the call does not name missing", 1.2),
-        ("unknown", "no fix of that name can edit source", None),
+        ("unknown", "no edit can be written for it here", None),
     ]
 
 

@@ -1,4 +1,1 @@
-"""Reading source: never imported and never run.
-
-`check.py` takes paths to what was seen in them; `rules` says what is looked for, fix by fix.
-"""
+"""What may be slow, from source alone: `check` reads it, `rules` says what is looked for."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from trainperf.lint.rules import Remark, Rule
 from trainperf.model import Site
 from trainperf.recording.cells import cell_and_line, is_notebook
-from trainperf.report.ignored import Lines
+from trainperf.report.ignored import Comments
 from trainperf.source.module import Module
 from trainperf.source.notebooks.ipython import parse
-from trainperf.source.notebooks.notebook import NotANotebook, Notebook
+from trainperf.source.notebooks.notebook import Notebook
 
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 """Folders that hold no source of the project's own, besides the hidden ones."""
@@ -38,15 +38,11 @@ class Unread:
 
 @dataclass(frozen=True)
 class Lint:
-    """The remarks in order of files and lines, and how many files were read.
-
-    `comments` are those that ignore nothing, with their line and what is wrong with them.
-    """
+    """The remarks in order of files and lines, what could not be read, and how many files were."""
 
     seen: tuple[Remark, ...] = ()
     unread: tuple[Unread, ...] = ()
     files: int = 1
-    comments: tuple[Unread, ...] = ()
 
 
 def lint(paths: Iterable[Path], rules: tuple[Rule, ...]) -> Lint:
@@ -54,52 +50,38 @@ def lint(paths: Iterable[Path], rules: tuple[Rule, ...]) -> Lint:
 
     Nothing is imported or run. A file that cannot be read or parsed is in `unread`.
     """
-    files = tuple(find(paths))
-    checked = [_checked(path, rules) for path in files]
-    return Lint(
-        tuple(remark for of_file in checked for remark in of_file.seen),
-        tuple(unread for of_file in checked for unread in of_file.unread),
-        len(files),
-        tuple(comment for of_file in checked for comment in of_file.comments),
-    )
+    files, seen, unread = tuple(find(paths)), list[Remark](), list[Unread]()
+    for path in files:
+        try:
+            seen += _remarks(path, rules)
+        except Exception as error:  # one file must not cost the reader the others
+            unread.append(_failure(path, error))
+    return Lint(tuple(seen), tuple(unread), len(files))
 
 
-def _checked(path: Path, rules: tuple[Rule, ...]) -> Lint:
-    notebook = is_notebook(path.name)
-    try:
-        if not path.is_file() and path.exists():  # a pipe would be waited for
-            raise OSError("is no regular file")
-        data = path.read_bytes()
-        if not any(word in data for word in _FRAMEWORKS):
-            return Lint()
-        text = Notebook(data).text if notebook else decode_source(data)
-        module = Module(parse(text), text, str(path))
-        seen = [remark for rule in rules for remark in rule.remarks(module)]
-    except Exception as error:  # one file must not cost the reader the others
-        return Lint(unread=(_failure(path, error),))
-    lines = Lines(str(path), text.encode("utf-8", "replace"))
-    sites = ((remark, Site(str(path), remark.line, end_line=remark.last_line)) for remark in seen)
-    kept = [remark for remark, site in sites if lines.comment(remark.id, site) is None]
-    placed = []
-    for remark in sorted(kept, key=lambda remark: (remark.line, remark.column)):
+def _remarks(path: Path, rules: tuple[Rule, ...]) -> Iterator[Remark]:
+    """Yield what the rules have to say of a file, but where a comment says to ignore it."""
+    data, notebook = path.read_bytes(), is_notebook(path.name)
+    if not any(word in data for word in _FRAMEWORKS):
+        return
+    text = Notebook(data).text if notebook else decode_source(data)
+    module, comments = Module(parse(text), text, str(path)), Comments(text.encode(errors="replace"))
+    seen = [remark for rule in rules for remark in rule.remarks(module)]
+    for remark in sorted(seen, key=lambda remark: (remark.line, remark.column)):
+        if comments.covering(remark.id, Site("", remark.line, end_line=remark.last_line)):
+            continue
         cell, line = cell_and_line(remark.line) if notebook else (0, remark.line)
-        placed.append(replace(remark, path=path, cell=cell, line=line))
-    wrong = (comment for comment in lines.comments if comment.wrong and not notebook)
-    return Lint(
-        tuple(placed),
-        comments=tuple(Unread(path, comment.wrong, comment.line) for comment in wrong),
-    )
+        yield replace(remark, path=path, cell=cell, line=line)
 
 
 def _failure(path: Path, error: Exception) -> Unread:
-    if isinstance(error, OSError | NotANotebook):
-        return Unread(path, getattr(error, "strerror", None) or str(error))
     if isinstance(error, SyntaxError):
         line = error.lineno or 0
-        cell, line = cell_and_line(line) if line and is_notebook(path.name) else (0, line)
+        cell, line = cell_and_line(line) if is_notebook(path.name) else (0, line)
         return Unread(path, f"{_NOT_PARSED}: {error.msg}", line, cell)
-    deep = isinstance(error, RecursionError | MemoryError)
-    return Unread(path, f"{_NOT_PARSED}: {'nested too deeply' if deep else error}")
+    if isinstance(error, RecursionError | MemoryError):
+        return Unread(path, f"{_NOT_PARSED}: nested too deeply")
+    return Unread(path, getattr(error, "strerror", None) or str(error))
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:

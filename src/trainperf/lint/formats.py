@@ -23,12 +23,10 @@ def text(lint: Lint, root: str = "") -> str:
 
     lines = [f"{at(remark)}:{remark.column}: {remark.id} {remark.text}" for remark in lint.seen]
     lines += [f"{at(unread)}: not read: {unread.reason}" for unread in lint.unread]
-    lines += [f"{at(comment)}: {comment.reason}" for comment in lint.comments]
     return "\n".join([*map(one_line, lines), _count(lint)])
 
 
 def _count(lint: Lint) -> str:
-    """Return how many places were found and files read, in a sentence."""
     if not lint.files:
         return "No Python file and no notebook is there: nothing was read."
     read = count(lint.files, "file")
@@ -52,17 +50,13 @@ def as_json(lint: Lint, root: str = "") -> str:
             for remark in lint.seen
         ],
         "unread": [entry(unread, reason=unread.reason) for unread in lint.unread],
-        "comments": [entry(comment, reason=comment.reason) for comment in lint.comments],
         "files": lint.files,
     }
     return json.dumps(whole, indent=2)
 
 
 def github(lint: Lint, root: str) -> str:
-    """Return workflow commands: a warning per place, an error per file that was not read.
-
-    GitHub shows ten of each kind for a step.
-    """
+    """Return workflow commands: a warning per place, an error per file that was not read."""
 
     def written(kind: str, of: Remark | Unread, text: str, title: str = "", column: int = 0) -> str:
         file = inside(os.path.abspath(of.path), root) or _shown(of.path)
@@ -74,7 +68,6 @@ def github(lint: Lint, root: str) -> str:
         for remark in lint.seen
     ]
     lines += [written("error", unread, f"not read: {unread.reason}") for unread in lint.unread]
-    lines += [written("notice", comment, comment.reason) for comment in lint.comments]
     return "\n".join([*lines, _count(lint)])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from trainperf.fixes import all_fixes, by_id
@@ -62,20 +62,15 @@ class Rule:
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return every rule, in order of their ids, of which some have several."""
-    rows = ((fix.id, _undone(fix.edit)) for fix in all_fixes())
-    found = [Rule(id_, places) for id_, places in rows if places is not None]
-    found += [*_CALLS, *(Rule(places.__name__, places) for places in _CHECKS)]
+    found = [*_CALLS, *(Rule(places.__name__, places) for places in _CHECKS)]
+    for fix in all_fixes():
+        if isinstance(fix.edit, SetArgument) and fix.edit.value in ("True", "False"):
+            found.append(Rule(fix.id, partial(_undone, fix.edit)))
     return tuple(sorted(found, key=lambda rule: rule.id))
 
 
-def _undone(row: object) -> Check | None:
-    """Return a check for the opposite of what a row sets; None where it has none."""
-    if isinstance(row, SetArgument) and row.value in ("True", "False"):
-        return lambda module: _arguments(module, row)
-    return None
-
-
-def _arguments(module: Module, row: SetArgument) -> Iterator[Place]:
+def _undone(row: SetArgument, module: Module) -> Iterator[Place]:
+    """The opposite of what a row sets."""
     for call in (node for node in module.nodes if isinstance(node, ast.Call)):
         given, needed = keyword(call, row.name), keyword(call, row.needs)
         value = module.constant(given.value) if given else UNKNOWN

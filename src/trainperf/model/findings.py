@@ -136,7 +136,7 @@ class NotTaken:
 
 @dataclass(frozen=True)
 class PatchedFile:
-    """A file the patch changes: its absolute path, and SHA-256 of the bytes it starts from."""
+    """A file of the patch or of a finding: its absolute path, and the SHA-256 of its bytes."""
 
     path: str
     sha256: str

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trainperf.errors import TrainperfError
 from trainperf.fixes import Fix
 from trainperf.model import Diagnosis, Finding, Patch
-from trainperf.patch.patch import ALREADY, Edits, Written, hash_of
+from trainperf.patch.patch import ALREADY, Edits, hash_of
 from trainperf.recording.cells import is_configuration, is_notebook
 from trainperf.rewrite.diff import shown, unified
 from trainperf.rewrite.script import Reader
@@ -22,14 +22,13 @@ from trainperf.source.text import Source
 class Disk:
     """The user's files, as far as planning may know them.
 
-    `read` gives the bytes of a file now; `untouched` says whether it was last written
-    to before the diagnosis was made. `kept` has the original bytes of files that were
-    written to by an earlier call, by absolute path, and `applied` the fixes it wrote.
+    `read` gives the bytes of a file now. `earlier` has the files that earlier calls wrote, by
+    absolute path: their bytes in the run, and the hash of what was written. `applied` are the
+    fixes that they hold.
     """
 
     read: Reader
-    untouched: Callable[[str], bool]
-    kept: Mapping[str, bytes] = field(default_factory=dict)
+    earlier: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
     applied: tuple[str, ...] = ()
 
 
@@ -58,21 +57,17 @@ class Change:
 class Plan:
     """The files to write: none where `changes` is empty.
 
-    `fixes` are those asked for, `all_fixes` those that the source holds afterwards;
-    `in_source` says whether any of them is an edit, rather than a variable to be set or an option
-    (`arguments`) that the command is to have.
+    `fixes` are those asked for, whose patch `alone` is; `all_fixes` those that the source holds
+    afterwards.
     """
 
-    root: str
+    alone: Patch
     fixes: tuple[str, ...] = ()
     all_fixes: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
-    in_source: bool = False
 
     def diff(self) -> str:
-        """Return all changes as one unified diff, relative to `root`."""
+        """Return all changes as one unified diff, relative to the root of the patch."""
         return "".join(change.diff() for change in self.changes)
 
 
@@ -86,22 +81,16 @@ def plan(diagnosis: Diagnosis, only: Iterable[str], fixes: Mapping[str, Fix], di
     patch, findings = diagnosis.patch, every_finding(diagnosis)
     asked = _asked(diagnosis, findings, tuple(only))
     if patch is None or not asked:
-        return Plan(patch.root if patch else "")
+        return Plan(Patch("", ()))
     files = _Originals(diagnosis, patch, disk)
     edits = Edits(patch.root, fixes, files)
-
-    def written(*ids: str) -> Written:
-        return edits.write(tuple(findings.values()), ids)
-
     order = dict.fromkeys((*patch.findings, *findings))  # so that its bytes come out again
-    for there in ((), disk.applied):
-        ids = tuple(id_ for id_ in order if id_ in (*asked, *there))
-        after, before = written(*ids), written(*there)
-        if not (wrong := files.wrong(before.contents)):
-            break
-    else:
+    ids = tuple(id_ for id_ in order if id_ in (*asked, *files.applied))
+    after = edits.write([one for one in findings.values() if one.id in ids], ids)
+    if files.wrong:
+        wrong = ", ".join(f"{name} {what}" for name, what in files.wrong.items())
         raise TrainperfError(
-            f"{', '.join(f'{name} {what}' for name, what in wrong.items())}: nothing was written",
+            f"{wrong}: nothing was written",
             hint="diagnose the script as it is now, or bring back what was run",
         )
     for skipped in after.patch.skipped:
@@ -117,16 +106,8 @@ def plan(diagnosis: Diagnosis, only: Iterable[str], fixes: Mapping[str, Fix], di
             f"({diagnosis.trainperf_version})",
             hint="`trainperf show RUN --patch fix.diff` gives those that were tried",
         )
-    alone = written(*asked)
-    return Plan(
-        patch.root,
-        asked,
-        ids,
-        tuple(files.changes(after.contents)),
-        environment=alone.patch.environment,
-        arguments=alone.patch.arguments,
-        in_source=bool(alone.contents),
-    )
+    alone = edits.write([one for one in findings.values() if one.id in asked], asked).patch
+    return Plan(alone, asked, ids, tuple(files.changes(after.contents)))
 
 
 def _asked(
@@ -161,68 +142,62 @@ def _edits(diff: str) -> list[str]:
     return [line for line in diff.split("\n") if not line.startswith(("--- ", "+++ "))]
 
 
-CHANGED = "was changed since the run"
-
-
 class _Originals:
     """Reads files as they were in the run, whatever an earlier call has made of them.
 
-    A file that is part of no patch, and that no finding names, need not be there: where a name
-    comes from is looked for in files that may be.
+    `applied` are the fixes that they hold; `wrong` says by name which file is gone, or was changed
+    since. A file that is part of no patch, and that no finding names, need not be there: where a
+    name comes from is looked for in files that may be.
     """
 
     def __init__(self, diagnosis: Diagnosis, patch: Patch, disk: Disk) -> None:
-        self._root, self._disk = patch.root, disk
         patches = (patch, *(change.patch for change in diagnosis.experiment_changes))
         self._hashes = {file.path: file.sha256 for patch in patches for file in patch.files}
         named = {site.file for one in every_finding(diagnosis).values() for site in one.where}
-        self._wanted = named | set(self._hashes)
-        self._now: dict[str, bytes] = {}
-        self._original: dict[str, bytes] = {}
-        self._wrong: dict[str, str] = {}
+        self._wanted, self._root, self._disk = named | set(self._hashes), patch.root, disk
+        self._read: dict[str, tuple[bytes, bytes]] = {}  # in the run, and now
+        self.wrong: dict[str, str] = {}
+        self.applied = disk.applied if all(map(self._is_edited, disk.earlier)) else ()
 
     def __call__(self, path: str) -> bytes:
         """Return the original bytes of a file, its present ones where they are lost."""
-        if path not in self._now:
+        if path not in self._read:
             try:
                 now = self._disk.read(path)
             except OSError as error:
                 if path in self._wanted:
-                    self._wrong[self._name(path)] = f"cannot be read ({error.strerror})"
+                    self.wrong[self._name(path)] = f"cannot be read ({error.strerror})"
                 raise
-            original = self._found(path, now)
+            original = self._original(path, now)
             if original is None:
-                self._wrong[self._name(path)] = CHANGED
-            self._now[path], self._original[path] = now, now if original is None else original
-        return self._original[path]
-
-    def wrong(self, expected: Mapping[str, bytes]) -> dict[str, str]:
-        """Say by name which file is gone, or holds neither its original nor what is `expected`."""
-        others = {
-            self._name(path): CHANGED
-            for path, now in self._now.items()
-            if now != expected.get(path, self._original[path])
-        }
-        return {**self._wrong, **others}
+                self.wrong[self._name(path)] = "was changed since the run"
+            self._read[path] = (now if original is None else original, now)
+        return self._read[path][0]
 
     def changes(self, contents: Mapping[str, bytes]) -> Iterator[Change]:
         """Yield what is to be written so that files hold these bytes."""
         for path, data in sorted(contents.items()):
-            if data != self._now[path]:
-                yield Change(path, self._name(path), self._original[path], self._now[path], data)
+            original, now = self._read[path]
+            if data != now:
+                yield Change(path, self._name(path), original, now, data)
 
     def _name(self, path: str) -> str:
         return os.path.relpath(os.path.realpath(path), self._root).replace(os.sep, "/")
 
-    def _found(self, path: str, now: bytes) -> bytes | None:
-        kept, wanted = self._disk.kept.get(path), self._hashes.get(path)
-        if wanted is None:
-            return now if kept is None and self._disk.untouched(path) else kept
+    def _is_edited(self, path: str) -> bool:
         try:
-            if kept is not None and is_notebook(path):  # it may have been run since: its outputs
-                kept = Notebook(now).with_text(Notebook(kept).text)
-            return next(
-                (data for data in (now, kept) if data and hash_of(path, data) == wanted), None
-            )
+            return hash_of(path, self._disk.read(path)) == self._disk.earlier[path][1]
+        except (OSError, ValueError):
+            return False
+
+    def _original(self, path: str, now: bytes) -> bytes | None:
+        """What a file held in the run; None where it now holds something of neither."""
+        earlier, wanted = self._disk.earlier.get(path), self._hashes.get(path)
+        try:
+            if earlier is not None and self.applied:
+                kept, _ = earlier
+                # a notebook may have been run since: its outputs stay
+                return Notebook(now).with_text(Notebook(kept).text) if is_notebook(path) else kept
+            return now if wanted is None or hash_of(path, now) == wanted else None
         except ValueError:  # no notebook any more, or one with other cells
             return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import errno
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +15,11 @@ import msgspec
 from trainperf import store
 from trainperf.errors import TrainperfError
 from trainperf.fixes import by_id
-from trainperf.model import Diagnosis, Equivalence, Outcome
+from trainperf.model import Diagnosis, Equivalence
 from trainperf.model import by_fix as trials_of
 from trainperf.model.words import count
 from trainperf.patch.apply import Change, Disk, Plan, every_finding, plan
+from trainperf.patch.patch import hash_of
 from trainperf.report.plain import one_line
 from trainperf.rewrite.script import default_reader
 
@@ -27,7 +27,7 @@ from trainperf.rewrite.script import default_reader
 @dataclass(frozen=True)
 class _List:
     fixes: tuple[str, ...] = ()
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, tuple[str, str]] = field(default_factory=dict)  # name, hash of what it holds
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Kept:
     applied: _List
 
     @classmethod
-    def of(cls, report: Path, in_own_folder: bool) -> Kept:
+    def of(cls, report: Path) -> Kept:
         """Return what is kept for a report: in its folder, or beside it in one of its own."""
-        start = "" if in_own_folder else f"{report.stem}."
+        start = "" if report.name == store.DIAGNOSIS_FILE else f"{report.stem}."
         here = report.absolute().parent
         list_file = here / f"{start}applied.json"
         try:
@@ -53,21 +53,18 @@ class Kept:
             found = _List()
         return cls(here / f"{start}before", list_file, found)
 
-    def originals(self) -> dict[str, bytes]:
-        """Return the bytes of the files as they were, by absolute path."""
-        copies = {path: self.folder / name for path, name in self.applied.files.items()}
-        return {path: copy.read_bytes() for path, copy in copies.items() if copy.is_file()}
+    def files(self) -> dict[str, tuple[bytes, str]]:
+        """Return the files that were written, by absolute path, as planning is to know them."""
+        copies = ((p, self.folder / name, then) for p, (name, then) in self.applied.files.items())
+        return {p: (copy.read_bytes(), then) for p, copy, then in copies if copy.is_file()}
 
     def keep(self, changes: Iterable[Change], fixes: tuple[str, ...]) -> None:
-        """Copy the files that are about to be changed, with their modes and times.
-
-        Raises `TrainperfError` where that cannot be done.
-        """
+        """Copy the files that are about to be changed, with modes and times, or raise."""
         files = dict(self.applied.files)
         try:
             for change in changes:
                 copy = self.folder / change.name
-                files[change.path] = change.name
+                files[change.path] = (change.name, hash_of(change.path, change.after))
                 if copy.exists() and copy.read_bytes() == change.original:
                     continue
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -98,14 +95,18 @@ def fix(report: Path, only: tuple[str, ...], dry: bool) -> Fixed:
     where one of the files is not what it was in the run.
     """
     diagnosis = store.load(report)
-    kept = Kept.of(report, report.name == store.DIAGNOSIS_FILE)
-    disk = Disk(default_reader, _untouched(diagnosis), kept.originals(), kept.applied.fixes)
+    kept = Kept.of(report)
+    disk = Disk(default_reader, kept.files(), kept.applied.fixes)
     made = plan(diagnosis, only, by_id(), disk)
     diff = made.diff()
     lines = [*_beside_source(diagnosis, made), *_doubts(diagnosis, made)]
     if not made.fixes:
-        lines = [_nothing(diagnosis)]
-    elif not made.changes and (made.in_source or not (made.environment or made.arguments)):
+        skipped = diagnosis.patch.skipped if diagnosis.patch else ()
+        why = "; ".join(f"{edit.what}: {edit.reason}" for edit in skipped)
+        lines = [f"nothing to write: {why or 'this run kept no edit'}"]
+    elif not made.changes and (
+        made.alone.diff or not (made.alone.environment or made.alone.arguments)
+    ):
         lines = [f"already in the source: {', '.join(made.fixes)}", *lines]
     elif made.changes and not dry:
         kept.keep(made.changes, made.all_fixes)
@@ -113,19 +114,9 @@ def fix(report: Path, only: tuple[str, ...], dry: bool) -> Fixed:
             {change.path: change.before for change in made.changes},
             {change.path: change.after for change in made.changes},
         )
-        undo = f"cp -a {shlex.quote(str(kept.folder))}/. {shlex.quote(made.root)}/"
+        undo = f"cp -a {shlex.quote(str(kept.folder))}/. {shlex.quote(made.alone.root)}/"
         lines = [*_written(made), *lines, f"to undo it: {undo}"]
     return Fixed(diff, tuple(map(one_line, lines)))
-
-
-def _nothing(diagnosis: Diagnosis) -> str:
-    skipped = diagnosis.patch.skipped if diagnosis.patch else ()
-    tried = sum(trial.outcome is not Outcome.NOT_TRIED for trial in diagnosis.trials)
-    if skipped:
-        why = "; ".join(f"{edit.what}: {edit.reason}" for edit in skipped)
-    else:
-        why = f"of {count(tried, 'change')} tried none was kept" * bool(tried)
-    return f"nothing to write: {why or 'no fix of this run is an edit'}"
 
 
 def _written(made: Plan) -> Iterator[str]:
@@ -137,10 +128,10 @@ def _written(made: Plan) -> Iterator[str]:
 
 def _beside_source(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
     """Say what is to be done beside what is written: variables, options of the command."""
-    for name, value in sorted(made.environment.items()):
+    for name, value in sorted(made.alone.environment.items()):
         yield f"to be set for the script: export {name}={shlex.quote(value)}"
-    if made.arguments:
-        command = shlex.join((*diagnosis.command, *made.arguments))
+    if made.alone.arguments:
+        command = shlex.join((*diagnosis.command, *made.alone.arguments))
         yield f"a change of the command, in no file; run the script as: {command}"
 
 
@@ -156,16 +147,6 @@ def _doubts(diagnosis: Diagnosis, made: Plan) -> Iterator[str]:
         elif id_ in trials and not trials[id_].kept:
             reason = f" ({trials[id_].reason})" if trials[id_].reason else ""
             yield f"{id_} was not kept by the run: {trials[id_].outcome}{reason}"
-
-
-def _untouched(diagnosis: Diagnosis) -> Callable[[str], bool]:
-    """Say of files without a recorded hash whether they are older than the diagnosis."""
-    try:
-        # `created` is to the second
-        made = datetime.datetime.fromisoformat(diagnosis.created).timestamp() + 1
-    except ValueError:
-        return lambda path: False
-    return lambda path: os.stat(path).st_mtime <= made
 
 
 def replace_all(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
+import re
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +21,7 @@ from trainperf.rewrite.diff import changed_lines
 from trainperf.rewrite.script import Reader, Script, default_reader
 from trainperf.source.notebooks.notebook import as_run
 from trainperf.source.scopes import FUNCTIONS, LOOPS
-from trainperf.source.text import Source, parsed
+from trainperf.source.text import parsed
 
 SEMANTICS = "changes the experiment (semantics): not in the default patch"
 ALREADY = "the source has it already"
@@ -51,9 +53,7 @@ class Edited:
 
     def plus(self, finding: Finding, fix: Fix | None) -> Edited:
         """Return it with one more repair; raises `CannotRewrite`."""
-        if fix is None or not (fix.rewrites or fix.sets_environment):
-            raise CannotRewrite("no fix of that name can edit source")
-        if not finding.rewritable:
+        if fix is None or not (finding.rewritable and (fix.rewrites or fix.sets_environment)):
             raise CannotRewrite("no edit can be written for it here")
         script = self.script.copy()
         try:
@@ -84,23 +84,17 @@ class Edits:
     def __init__(
         self, root: str | Path, fixes: Mapping[str, Fix], read: Reader = default_reader
     ) -> None:
-        self._fixes = fixes
-        self._none = Edited(Script(root, cache(read)))
-        self._made: dict[tuple[object, ...], Edited | CannotRewrite] = {}
+        self._fixes, self._read = fixes, cache(read)
+        self._none = Edited(Script(root, self._read))
+        self._made: dict[tuple[object, ...], Edited] = {}
 
     def of(self, finding: Finding, before: Edited | None = None) -> Edited:
         """Return the edit of a finding, on top of those `before`; raises `CannotRewrite`."""
         before = before or self._none
         key = (before, finding.id, finding.where, finding.rewritable, repr(finding.data))
         if key not in self._made:
-            try:
-                self._made[key] = before.plus(finding, self._fixes.get(finding.id))
-            except CannotRewrite as error:
-                self._made[key] = error
-        made = self._made[key]
-        if isinstance(made, CannotRewrite):
-            raise made
-        return made
+            self._made[key] = before.plus(finding, self._fixes.get(finding.id))
+        return self._made[key]
 
     def write(self, findings: Sequence[Finding], only: Collection[str] | None = None) -> Written:
         """Write the edits of all rewritable findings, first come first served; never raises.
@@ -117,32 +111,40 @@ class Edits:
             try:
                 if finding.equivalence is Equivalence.SEMANTICS and only is None:
                     raise CannotRewrite(SEMANTICS)
-                _check_together(finding, taken, self._fixes)
+                for other in taken:
+                    for one, beside in ((finding, other), (other, finding)):
+                        fix = self._fixes.get(one.id)
+                        if fix is not None and (reason := fix.clashes(one, beside)):
+                            raise CannotRewrite(reason)
                 edit = self.of(finding, edit)
                 taken.append(finding)
             except CannotRewrite as error:
                 notebook = any(is_notebook(site.file) for site in finding.where)
                 reason = in_reason(error.reason) if notebook else error.reason
                 skipped.append(NotTaken(finding.id, reason))
-        script, originals = edit.script, sorted(edit.script.originals().items())
+        script = edit.script
+        named = {site.file for finding in findings for site in finding.where}
         patch = Patch(
             diff=edit.diff,
             findings=tuple(dict.fromkeys(finding.id for finding in taken)),
             skipped=tuple(skipped),
             root=script.root,
-            files=tuple(PatchedFile(path, hash_of(path, data)) for path, data in originals),
+            files=tuple(self._hashes({*named, *script.originals()})),
             environment=edit.environment,
             arguments=script.arguments,
             cells=edit.shown if edit.shown != edit.diff else "",
         )
         return Written(patch, script.contents())
 
-    def lines(self, finding: Finding) -> str:
-        """Return the lines that a finding's edit adds or changes, as they are afterwards.
+    def _hashes(self, paths: Iterable[str]) -> Iterator[PatchedFile]:
+        for path in sorted(paths):
+            with contextlib.suppress(OSError, ValueError):
+                yield PatchedFile(path, hash_of(path, self._read(path)))
 
-        '' where it has no edit of its own, or a long one; never raises. Indentation that all
-        lines share is left out, and "..." stands between places, and for the body that follows a
-        head.
+    def lines(self, finding: Finding) -> str:
+        """Return the lines that a finding's edit adds or changes, dedented, "..." between places.
+
+        '' where it has no edit of its own, or a long one; never raises.
         """
         try:
             return _added_lines(self.of(finding).shown)
@@ -150,43 +152,23 @@ class Edits:
             return ""
 
 
-def _check_together(finding: Finding, taken: Sequence[Finding], fixes: Mapping[str, Fix]) -> None:
-    """Raise `CannotRewrite` where a repair must not be made beside one made before."""
-    for other in taken:
-        for one, beside in ((finding, other), (other, finding)):
-            fix = fixes.get(one.id)
-            reason = fix.clashes(one, beside) if fix is not None else ""
-            if reason:
-                raise CannotRewrite(reason)
-
-
 MOST_LINES = 24
 """An edit of more lines than this is better read in the patch."""
 
 
+_CHANGED = re.compile(r"(?:^(?:\+(?!\+\+ )|-(?!-- )).*\n)+", re.MULTILINE)
+
+
 def _added_lines(diff: str) -> str:
-    places: list[list[str]] = []
-    beside = False
-    for line in diff.splitlines():
-        added = line.startswith("+") and not line.startswith("+++ ")
-        if added and not beside:
-            places.append([])
-        if added:
-            places[-1].append(line[1:])
-        beside = added or (beside and line.startswith("-"))
-    texts = [textwrap.dedent("\n".join(lines)).strip("\n") for lines in places]
-    texts = [text for text in texts if text.strip()]
-    parts = [part for text in texts for part in (text, _rest(text))]
-    if texts and not texts[-1].endswith(":"):
-        parts.pop()
-    text = "\n".join(parts)
+    parts = []
+    for place in _CHANGED.findall(diff):
+        lines = [line[1:] for line in place.splitlines() if line.startswith("+")]
+        text = textwrap.dedent("\n".join(lines)).strip("\n")
+        last = text.rpartition("\n")[2]
+        rest = last[: len(last) - len(last.lstrip())] + "    ..." if text.endswith(":") else "..."
+        parts += [text, rest] if text.strip() else []
+    text = "\n".join(parts).removesuffix("\n...")
     return text if text.count("\n") < MOST_LINES else ""
-
-
-def _rest(text: str) -> str:
-    """What stands for the lines that follow: of a head, its body."""
-    last = text.rpartition("\n")[2]
-    return last[: len(last) - len(last.lstrip())] + "    ..." if last.endswith(":") else "..."
 
 
 def hash_of(path: str, data: bytes) -> str:
@@ -205,36 +187,30 @@ def answered(
     It edits a place where it changes its statement, or the innermost loop around it: but for
     the loop that trains, at `training`, whose steps hold all that is left to be found.
     """
-    return tuple(
-        one
-        for one in findings
-        if one.where and all(_edits(patch, place, training, read) for place in one.where)
-    )
+
+    def edits(place: Site) -> bool:
+        name = os.path.relpath(place.file, patch.root).replace("\\", "/")
+        changed = changed_lines(patch.diff, name)
+        try:
+            lines = _lines_around(place, training, read) if changed else set()
+        except (OSError, ValueError, CannotRewrite):
+            return False
+        return bool(changed & lines) and not is_notebook(place.file)
+
+    return tuple(one for one in findings if one.where and all(map(edits, one.where)))
 
 
-def _edits(patch: Patch, place: Site, training: Site | None, read: Reader) -> bool:
-    changed = changed_lines(patch.diff, os.path.relpath(place.file, patch.root).replace("\\", "/"))
-    if not changed or is_notebook(place.file):
-        return False
-    try:
-        source = parsed(place.file, read(place.file))
-        return bool(changed & _lines_of(source, place, training))
-    except (OSError, ValueError, CannotRewrite):
-        return False
-
-
-def _lines_of(source: Source, place: Site, training: Site | None) -> set[int]:
+def _lines_around(place: Site, training: Site | None, read: Reader) -> set[int]:
     """The lines of the innermost statement, its head where it holds others, and of the loop."""
+    source = parsed(place.file, read(place.file))
     inner, _ = source.statement(place)
-    body = getattr(inner, "body", None)
-    lines = set(range(inner.lineno, body[0].lineno) if body else _lines(inner))
-    around = [] if isinstance(inner, (*FUNCTIONS, ast.ClassDef)) else source.module.loops(inner)
-    loop = inner if isinstance(inner, LOOPS) else next(iter(around), None)
-    if loop is None or training is None:
+    body, around = getattr(inner, "body", None), [inner, *source.module.loops(inner)]
+    end = body[0].lineno - 1 if body else inner.end_lineno or inner.lineno
+    lines = set(range(inner.lineno, end + 1))
+    if isinstance(inner, (*FUNCTIONS, ast.ClassDef)):
         return lines
-    trains = training.file == place.file and training.line in _lines(loop)
-    return lines if trains else lines | set(_lines(loop))
-
-
-def _lines(node: ast.stmt) -> range:
-    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    for loop in [node for node in around if isinstance(node, LOOPS)][:1]:
+        held = range(loop.lineno, (loop.end_lineno or loop.lineno) + 1)
+        if training is not None and not (training.file == place.file and training.line in held):
+            lines |= set(held)
+    return lines

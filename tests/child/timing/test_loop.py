@@ -8,6 +8,7 @@ from trainperf.child.timing.budget import MEASURE_SHARE, Budget
 from trainperf.child.timing.loop import (
     DONE,
     INPUT,
+    PROFILE,
     REAL,
     RESIDENT,
     ROUNDS,
@@ -41,7 +42,21 @@ def bursty(plan, clock):
     run(plan, clock, lambda block: 0.01 * (1 + block.index % 4) if block.phase == REAL else 0.01)
 
 
+def profiles(slow):
+    """The profiles that are taken where `slow` says how long the steps of each take."""
+    clock = Clock()
+    plan = Plan(clock, Budget(BUDGET, 0.0))
+    blocks = run(plan, clock, lambda block: slow(block.index) if block.phase == PROFILE else 0.01)
+    return [block.index for block in blocks if block.phase == PROFILE]
+
+
 BUDGET = {"budget_s": 180.0, "began": 1000.0}
+
+
+def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
+    assert profiles(lambda index: 0.012) == [0]
+    assert profiles(lambda index: 0.012 if index else 0.09) == [0, 1]
+    assert profiles(lambda index: 0.09) == [0, 1, 2]  # that is what profiling costs here
 
 
 def test_times_that_never_settle_end_with_their_share_of_the_budget():
@@ -49,6 +64,20 @@ def test_times_that_never_settle_end_with_their_share_of_the_budget():
     bursty(Plan(clock, Budget(BUDGET, 0.0)), clock)
     by = MEASURE_SHARE * BUDGET["budget_s"]
     assert by - 5.0 < clock.now - 1000.0 < by + 5.0
+
+
+@pytest.mark.parametrize(
+    ("takes", "phases"),
+    [
+        (7.0, [WARM_UP, PROFILE, REAL, RESIDENT, REAL]),
+        (30.0, [WARM_UP, PROFILE]),  # two steps to know it, and one of what they pass in
+    ],
+)
+def test_a_step_of_many_seconds_is_sampled_first_and_timed_once(takes, phases):
+    clock = Clock()
+    blocks = run(Plan(clock, Budget({**BUDGET, "trials": True}, 0.0)), clock, lambda block: takes)
+    assert [block.phase for block in blocks] == phases
+    assert all(block.steps == 1 for block in blocks[1:])
 
 
 @pytest.mark.parametrize("queues", [False, True])

@@ -2,7 +2,9 @@
 
     warm-up, then rounds of (real, local, resident, input), after the first one profile, done
 
-The profile comes early, because a script may end before all rounds are done.
+The profile comes early, because a script may end before all rounds are done; where a step takes
+many seconds it comes first. Where its steps were far slower than those of the rounds, a burst fell
+on it: it is taken again at the end.
 
 Phases alternate in short blocks so that drift of the machine falls on all of them alike,
 and a burst on few blocks. Rounds go on until the times are settled, no longer. A block counts its
@@ -44,6 +46,9 @@ FEWEST_STEPS = 2
 """A block of slow steps has so many at least."""
 SLOW_STEP_S = 1.5
 """From this step time on no real step is spent on settling."""
+CRAWLING_S = 6.0
+"""From this step time on a block is a step, and the first round ends where its share of the budget
+does: what a step passes in is told before how exactly it is timed."""
 ROUNDS = FEWEST
 """So many rounds are planned from the start: fewer say nothing of the noise."""
 ROUNDS_S = 4.5
@@ -66,6 +71,10 @@ SHARES = {REAL: 0.42, RESIDENT: 0.24, INPUT: 0.24, LOCAL: 0.24, PROFILE: 0.13}
 """Of the time for the rounds, by phase."""
 WARM_UP_STEPS = 40
 WARM_UP_S = 6.0
+DISTURBED = 1.5
+"""Profiled steps that take so many times as long as real ones are profiled again: what timing
+their calls costs is far less, but for steps of a millisecond or so."""
+MOST_PROFILES = 3
 
 
 @dataclass
@@ -120,7 +129,7 @@ class Plan:
         self._rounds = 0
         self._warm_up_from: float | None = None
         self._queue: list[Block] = []
-        self._first_by = self._ends_by = math.inf
+        self._round_by = self._first_by = self._ends_by = math.inf
         self._keeps = 0
         self._most_replayed: int | None = None
         self.block = Block(WARM_UP, 0, WARM_UP_S)
@@ -205,11 +214,13 @@ class Plan:
             self._schedule()
         index = self._queue[0].index if self._queue else self._rounds
         by = self._first_by if index < ROUNDS else self._ends_by
-        late = self.block.index > 0 and self._clock() > by
+        late = self._clock() > (by if self.block.index > 0 else self._round_by)
         if index >= ROUNDS and self._keeps > 0 and (left := self._left()) is not None:
             late = late or left < self._keeps
         if not self._queue and not late and not self._known():
             self._round(REAL, LOCAL, RESIDENT)
+        if not self._queue and not late and self._profile_disturbed():
+            self._profile()
         done = late or not self._queue
         self.block = Block(DONE, 0, 0.0) if done else self._queue.pop(0)
 
@@ -228,6 +239,10 @@ class Plan:
     def slow(self) -> bool:
         """Whether steps take so long that none of them can be spared."""
         return self.step_estimate() > SLOW_STEP_S
+
+    @property
+    def _crawls(self) -> bool:
+        return self.step_estimate() > CRAWLING_S
 
     def _settled(self) -> bool:
         if self.block.steps >= WARM_UP_STEPS:
@@ -260,10 +275,13 @@ class Plan:
             self._keeps = math.ceil(left - share)
             timed = (SHARES[REAL] + SHARES[PROFILE]) * paced
             self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
+        if self._crawls:
+            self._round_by = self._budget.extra_by(now)
+            self._profile()
         for index in range(ROUNDS):
             self._round(REAL, LOCAL, RESIDENT, INPUT)
-            if index == 0:
-                self._queue.append(self._block(PROFILE, 0, self._pace_s * SHARES[PROFILE]))
+            if index == 0 and not self._crawls:
+                self._profile()
 
     def _round(self, *phases: str) -> None:
         for phase in phases:
@@ -271,6 +289,17 @@ class Plan:
                 seconds = self._pace_s * SHARES[phase] / ROUNDS
                 self._queue.append(self._block(phase, self._rounds, seconds))
         self._rounds += 1
+
+    def _profile(self) -> None:
+        index = len(self._times.get(PROFILE, ()))
+        self._queue.append(self._block(PROFILE, index, self._pace_s * SHARES[PROFILE]))
+
+    def _profile_disturbed(self) -> bool:
+        """Whether the profile is worth another try, as no steps like the usual ones were seen."""
+        taken, real = self._times.get(PROFILE, ()), self._times.get(REAL, ())
+        if not real or not 0 < len(taken) < MOST_PROFILES:
+            return False
+        return min(taken) > DISTURBED * estimate(real).value
 
     def _known(self) -> bool:
         """Whether more rounds would tell nothing more, or nothing that was asked for."""
@@ -297,7 +326,7 @@ class Plan:
     def _least(self, seconds: float) -> int:
         """Steps that a block of so many seconds has at least."""
         wanted = math.ceil(seconds / max(self.step_estimate(), 1e-9))
-        return max(FEWEST_STEPS, min(MIN_STEPS, wanted))
+        return 1 if self._crawls else max(FEWEST_STEPS, min(MIN_STEPS, wanted))
 
     def _settle(self) -> int:
         """Steps before a real block: what came before drained the input, and idled the devices."""

@@ -70,7 +70,7 @@ def test_the_same_is_diagnosed_beside_a_job_that_goes_on(tmp_path: Path) -> None
         for word in ("--output-format", f"{name}={tmp_path / 'out'}.{name}")
     ]
     ran = subprocess.run(
-        [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--steps", "20",
+        [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--budget", "40s",
          "--output-dir", str(tmp_path / "runs"), *outputs,
          "--pid", str(job.pid)],
         cwd="/", env={**os.environ, **OF_DIAGNOSIS, "COLUMNS": "500"},

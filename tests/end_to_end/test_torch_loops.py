@@ -215,8 +215,3 @@ def test_both_loaders_of_a_step_are_training(run):
         (8, "training"),
     ]
     assert found.torch.part("input").calls == pytest.approx(2)
-
-
-def test_a_wanted_number_of_steps_is_kept(run):
-    _, found = run(str(LOOPS / "plain.py"), steps=30, extra_s=0.0)
-    assert found.times.real_.steps == 30

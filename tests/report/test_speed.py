@@ -9,7 +9,7 @@ import pytest
 from reporters.samples import first
 from trainperf.model import Probe
 from trainperf.report.document import Page, plain_text
-from trainperf.report.sections.speed import speed
+from trainperf.report.sections.step import step
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_a_rate_stands_beside_that_of_a_large_product(
         verdict=replace(before.verdict, healthy=healthy),
     )
     page = Page()
-    speed(found, page)
-    (fact,) = page.blocks
+    step(found, page)
+    fact = page.blocks[-1]
     text = plain_text(fact.words)
     assert said in text
     assert ("does what it can" in text) == ("does what" in said)

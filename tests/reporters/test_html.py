@@ -37,7 +37,7 @@ from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 from trainperf.reporters.html.sheet import Shown, view
 
 SECTIONS = {
-    *("verdict", "step", "changes", "experiment", "trials", "together", "patch"),
+    *("verdict", "step", "changes", "experiment", "trials", "patch"),
     *("input", "job", "costs", "machine", "storage", "not-measured", "notes"),
 }
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
@@ -121,12 +121,12 @@ def test_a_full_diagnosis_has_every_section_and_its_verdict_first() -> None:
     assert render(TRIED) == html_of("tried")
     words = page_of("tried").words
     assert words.index("Input-bound: the step could run") < words.index("One step")
-    assert "Apply these 2 changes: your training as configured about 27.8 s → 15.4 s" in words
+    assert "Apply these 2 changes: the whole training about 27.8 s → 15.4 s" in words
 
 
 def test_a_section_without_content_is_not_there_and_what_was_not_measured_is_said() -> None:
     found = page_of("failed")
-    assert set(found.ids).isdisjoint({"changes", "trials", "together", "patch", "job"})
+    assert set(found.ids).isdisjoint({"changes", "trials", "patch", "job"})
     assert {"verdict", "output", "not-measured"} <= set(found.ids)
     assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", found.words)
     words = page_of("healthy").words
@@ -185,7 +185,7 @@ def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
     found = parsed(render(TRIED, saved="20261121-train & co", patch_file="fix.diff"))
     assert "#next" in {one.attributes.get("href") for one in found.named("a")}
     assert "trainperf fix '20261121-train & co'" in copied(found)
-    assert "Edit 2 places" in found.words
+    assert "Make 2 edits" in found.words
     assert "git apply fix.diff" in found.words
     assert "trainperf fix" not in page_of("tried").at("next").text
     assert "The gains named are upper bounds, not measured" in page_of("input_bound").words

@@ -132,17 +132,6 @@ def test_how_far_figures_can_be_trusted_stands_above_them(full: bool) -> None:
 # -------------------------------------------------------------- together, and of the whole
 
 
-def test_the_kept_changes_stand_alone_and_together() -> None:
-    heading = "The kept changes together"
-    told = of(TRIED, heading)
-    assert "tf_map_parallel alone 1.70× (1.50 to 1.82) 20.4 ms" in told
-    assert "all together 3.2× (2.8 to 3.5) 10.8 ms" in told
-    assert heading not in text(ONE_KEPT)
-    assert TRIED.stack is not None
-    apart = replace(TRIED, stack=replace(TRIED.stack, together=False))
-    assert "Not measured together: the product of these" in of(apart, heading)
-
-
 def test_the_whole_training_stands_with_its_lines() -> None:
     told = of(TRIED, TRAINING)
     assert "in all 27.8 s 15.4 s (14.9 s to 16.2 s)" in told

@@ -22,16 +22,15 @@ PARTS = {
     "step": "A step",
     "changes": "What to change",
     "trials": trials.HEADING,
-    "together": "The kept changes together",
     "training": "The whole training",
     "patch": "The patch",
     "next": "Next",
     "experiment": findings.EXPERIMENT,
-    "input": "Input, stage by stage",
+    "input": "Input pipeline",
     "job": "The job and its ranks",
     "costs": "Where else the time goes",
     "machine": "The machine",
-    "storage": "Where the data lies",
+    "storage": "Storage of the data",
     "ignored": "Left out, as a comment says",
     "not-measured": "Not measured",
     "notes": "Notes",
@@ -69,7 +68,6 @@ class Part:
 def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
     whole = report(diagnosis, full=True, saved=saved, patch_file=patch_file)
-    spent = view(whole, "spent")
     patch = _patch(diagnosis)
     return {
         "title": _title(diagnosis),
@@ -84,7 +82,6 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
         "output": view(whole, "output"),
         "parts": [one for one in _parts(whole) if one.views or (patch and one.id == "patch")],
         "patch": patch,
-        "spent": Markup(" ").join(one.text for one in spent.blocks) if spent else "",
     }
 
 

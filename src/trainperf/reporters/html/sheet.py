@@ -14,9 +14,7 @@ from trainperf.report.document import (
     Block,
     Code,
     Commands,
-    Fact,
     Heading,
-    Item,
     Lines,
     Output,
     Prose,
@@ -118,16 +116,11 @@ def _shown(block: Block) -> Sequence[Shown]:
     match block:
         case Heading(text):
             return [Shown("heading", prose(text))]
-        case Prose(words, indent, first):
-            label = plain_text(first).strip()
-            if (label or 0 < indent < 4) and words[:1] and words[0].tone == STRONG:
+        case Prose(words, indent, label, width):
+            if not width and (label or 0 < indent < 4) and words[:1] and words[0].tone == STRONG:
                 return [Shown("title", styled(words), "" if label == "-" else label)]
             kind = "prose" if not label else "item" if label == "-" else "fact"
             return [Shown(kind, styled(words), label)]
-        case Fact(label, words):
-            return [Shown("fact", styled(words), label)]
-        case Item(words):
-            return [Shown("item", styled(words), "-")]
         case Code(source):
             return [Shown("code", escape(dedented(source)))]
         case Commands(rows):
@@ -182,12 +175,12 @@ def _table(table: Table) -> Shown:
 
 def _stretch(row: SourceRow) -> Stretch:
     """A row with its bar: what passes on the line itself, then what passes beneath it."""
-    pieces, at = [], row.start
+    pieces, at = [], 0.0
     for share, tone in row.parts:
         pieces.append((percent(at), percent(share), tone))
         at += share
-    if (beneath := row.start + row.share - at) > 1e-6:
-        pieces.append((percent(at), percent(beneath), REST))
+    if row.share - at > 1e-6:
+        pieces.append((percent(at), percent(row.share - at), REST))
     return Stretch(
         row.shown,
         escape(clipped(one_line(row.text))) if row.text else prose(row.what),

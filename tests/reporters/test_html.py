@@ -38,7 +38,7 @@ from trainperf.reporters.html.sheet import Shown, view
 
 SECTIONS = {
     *("verdict", "step", "changes", "experiment", "trials", "patch"),
-    *("input", "job", "costs", "machine", "storage", "not-measured", "notes"),
+    *("input", "job", "costs", "machine", "not-measured", "notes"),
 }
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
 
@@ -278,16 +278,3 @@ def test_the_parts_of_a_step_fill_its_bar(diagnosis: Any) -> None:
     assert len(pieces) >= 2
     assert sum(of(one.width) for one in pieces) == pytest.approx(100, abs=0.1)
     assert [of(one.x) for one in pieces] == sorted(of(one.x) for one in pieces)
-
-
-def test_all_trials_are_drawn_on_one_scale_with_their_intervals() -> None:
-    plots = shown_in(TRIED, "trials", "trials").plots
-    assert plots is not None
-    drawings = [one for one in plots.intervals if one is not None]
-    assert len(drawings) >= 2
-    assert len({one.one for one in drawings}) == 1
-    assert [tick.one for tick in plots.axis].count(True) == 1
-    for drawing in drawings:
-        assert of(drawing.low) < of(drawing.point) < of(drawing.high)
-        assert of(drawing.noise_from) < of(drawing.one)
-    assert drawings[0].words.startswith("measured 3.2× (2.8 to 3.5); at most 4.5×; gains below")

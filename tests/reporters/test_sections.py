@@ -10,7 +10,6 @@ import pytest
 
 from reporters.rendering import coloured, of, section, text
 from reporters.samples import (
-    BUCKET,
     GIB,
     HEALTHY,
     INPUT_BOUND,
@@ -35,19 +34,15 @@ from trainperf.model import (
     Framework,
     Instance,
     Missing,
-    Objects,
-    OverTime,
     OwnCode,
     PhaseUse,
-    Reads,
     SyncPoint,
     Trials,
     Verdict,
-    Volume,
 )
 from trainperf.model.diagnosis import RunningJob
 from trainperf.model.torch.step import Operator, StepPart
-from trainperf.report.sections import machine, parts, training
+from trainperf.report.sections import machine, training
 from trainperf.report.sections._shares import shares
 from trainperf.report.whole import report as sections_of
 
@@ -182,48 +177,6 @@ def test_how_busy_the_machine_was_is_told_of_what_the_training_uses() -> None:
     assert "emptied its cache to find room 3 times" in of(short_of, MACHINE)
 
 
-# ------------------------------------------------------------------------------- storage
-
-(FILES,) = INPUT_BOUND.evidence.reads
-PROBED = replace(
-    FILES,
-    cold_bytes_s=125.0 * MIB,
-    cold_parallel_bytes_s=250.0 * MIB,
-)
-
-
-def files(*reads: Reads, **fields: Any) -> str:
-    return section(machine.storage, over(INPUT_BOUND, reads=reads, **fields))
-
-
-def test_place_files_step_and_rates_are_told() -> None:
-    assert files() == ""
-    told = files(PROBED)
-    for words in (
-        "/: disk",
-        "640 files, 32.0 MiB",
-        "the training needs 177 MiB/s to never wait",
-        "125 MiB/s by one reader, 250 MiB/s by four",
-    ):
-        assert words in told
-    assert "speed not measured: the files were removed" in files(FILES)
-    assert "more than 640 files" in files(replace(FILES, at_least=True))
-    ebs = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon EBS", 437.5e6, "EBS base")
-    assert "EBS; at most 417 MiB/s (EBS base)" in files(replace(FILES, volume=ebs))
-
-
-def bucket(*several: Objects) -> str:
-    return section(machine.storage, over(INPUT_BOUND, reads=(), objects=several))
-
-
-def test_requests_to_s3_are_told_with_units() -> None:
-    assert bucket() == ""
-    told = bucket(BUCKET)
-    assert "s3://data/train/, eu-west-1" in told
-    assert "32.0 requests for each batch; 30.0 ms until the response" in told
-    assert "SlowDown 40 times" in told
-
-
 # --------------------------------------------------------------------------------- money
 
 
@@ -244,14 +197,6 @@ def test_a_price_is_told_with_its_source_and_what_it_buys() -> None:
 
 
 # -------------------------------------------------- what passes beside the steps, and later
-
-SLOWER = OverTime(60.0, 600, 0.1, 0.15, 1.5, 1.47, 1.53)
-
-
-def test_a_run_that_becomes_slower_says_by_how_much() -> None:
-    assert section(parts.over_time, INPUT_BOUND) == ""
-    told = section(parts.over_time, over(INPUT_BOUND, over_time=SLOWER))
-    assert "late steps take 150 ms, early ones 100 ms: 1.50× (1.47 to 1.53) as long" in told
 
 
 def test_most_of_what_is_repeated_beside_the_steps_is_told_in_every_report() -> None:

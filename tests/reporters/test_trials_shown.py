@@ -47,7 +47,7 @@ def test_what_was_tried_and_rejected_is_no_advice() -> None:
     assert f"\n{FINDINGS}\n" not in report
     assert finding.advice not in report
     rejected = part(report, TRIALS)
-    assert "tried, slower tf_generator 23× 0.83× (0.77 to 0.89)" in rejected
+    assert "Tried, slower: - tf_generator: 0.83× (0.77 to 0.89), at most 23× predicted" in rejected
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -75,7 +75,7 @@ def test_every_outcome_has_its_group_in_order() -> None:
     assert set(GROUPS) >= set(Outcome)
     report = text(ALL_OUTCOMES)
     headings = [heading for came, (heading, _) in GROUPS.items() if isinstance(came, Outcome)]
-    places = [report.index(f"\n  {heading}\n") for heading in headings]
+    places = [report.index(f"\n  {heading.capitalize()}:\n") for heading in headings]
     assert places == sorted(places)
 
 
@@ -90,7 +90,9 @@ def test_a_way_that_another_beat_is_no_reason_to_reject_the_fix() -> None:
     kept = trial(WHOLE_RUNS, Outcome.KEPT)
     beaten = replace(kept, outcome=Outcome.REDUNDANT, kept=False, variant="workers=8")
     report = text(replace(WHOLE_RUNS, trials=(*WHOLE_RUNS.trials, beaten)), 100)
-    assert report.split(f"  {BEATEN}\n")[1].startswith("  torch_workers (workers=8)")
+    assert report.split(f"  {BEATEN.capitalize()}:\n")[1].startswith(
+        "  - torch_workers (workers=8)"
+    )
     assert "as fast with workers=2, measured" in report
 
 

@@ -145,38 +145,13 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A trial as a row; `note` says how its losses compare, what it costs, or why it has no figure.
-
-    `gain` is what was measured and its 95 % interval (middle, low, high), None where nothing was;
-    `bound` is what was predicted at most.
-    """
-
-    heading: str
-    tone: str
-    name: str
-    bound: float | None
-    gain: tuple[float, float | None, float | None] | None = None
-    kept: bool = False
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class TrialRows:
-    """The trials, in groups under their headings; gains up to `floor` could be noise."""
-
-    rows: tuple[Tried, ...]
-    floor: float | None
-
-
-@dataclass(frozen=True)
 class Commands:
     """Commands that lead on, each with what it does."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-Block = Heading | Gap | Prose | Code | Output | Bar | Table | Lines | TrialRows | Commands
+Block = Heading | Gap | Prose | Code | Output | Bar | Table | Lines | Commands
 """The parts of a section."""
 
 

@@ -1,4 +1,4 @@
-"""The machine while the script trained: how busy it was, where the data lies, a job beside it."""
+"""The machine while the script trained: how busy it was, its memory, a job beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os.path
 from collections.abc import Iterator
 from typing import Any
 
-from trainperf.model import ContainerUse, Diagnosis, Machine, Objects, PhaseUse, Reads, Torch
+from trainperf.model import ContainerUse, Diagnosis, Machine, PhaseUse, Torch
 from trainperf.model import words as units
 from trainperf.report.document import STEP, Page, Section, always
 
@@ -21,20 +21,6 @@ STOOD_STILL = 0.01
 
 NEAR = 0.90
 """Share of the memory limit from which its use is worth a line; our choice."""
-
-SHOWN = 4
-"""Volumes that are shown, those with most files first."""
-
-KINDS = {
-    "ebs": "EBS",
-    "nvme": "local NVMe",
-    "tmpfs": "memory",
-    "overlay": "container's own layer",
-    "nfs": "NFS",
-    "efs": "EFS",
-    "lustre": "Lustre",
-}
-"""Kinds of volumes, where the name that a recording has is not the usual one."""
 
 
 def running(diagnosis: Diagnosis, page: Page) -> None:
@@ -134,47 +120,8 @@ def _limits(use: ContainerUse) -> Iterator[str]:
         yield f"{units.size(use.swapped_in)} read back from swap by the whole machine"
 
 
-def storage(diagnosis: Diagnosis, page: Page) -> None:
-    """Print each volume and bucket that was read from; nothing where no file was seen."""
-    reads, buckets = diagnosis.evidence.reads[:SHOWN], diagnosis.evidence.objects
-    if reads or buckets:
-        page.heading("Storage of the data")
-    for told in (*map(_volume, reads), *map(_bucket, buckets)):
-        page.item("; ".join(told))
-
-
-def _volume(reads: Reads) -> Iterator[str]:
-    volume = reads.volume
-    kind = KINDS.get(volume.kind, volume.kind) or volume.filesystem
-    yield f"{volume.mount or 'mount not known'}: {kind or 'not known'}"
-    if volume.limit_bytes_s is not None:
-        yield f"at most {units.size(volume.limit_bytes_s)}/s ({volume.limit_basis})"
-    more = "more than " if reads.at_least else ""
-    yield f"{more}{units.count(reads.files, 'file')}, {units.size(reads.total_bytes)}"
-    if reads.needed_bytes_s is not None:
-        yield f"the training needs {units.size(reads.needed_bytes_s)}/s to never wait"
-    if reads.cold_bytes_s is None:
-        yield f"speed not measured: {reads.reason or 'no file was read'}"
-    else:
-        cold = f"not in memory: {units.size(reads.cold_bytes_s)}/s by one reader"
-        four = reads.cold_parallel_bytes_s
-        yield cold if four is None else f"{cold}, {units.size(four)}/s by four"
-
-
-def _bucket(bucket: Objects) -> Iterator[str]:
-    """A bucket, and the script's own requests to it."""
-    region = f", {bucket.region}" if bucket.region else ""
-    yield f"s3://{bucket.bucket}/{bucket.prefix}{region}"
-    if bucket.requests_per_step is not None:
-        yield f"{units.number(bucket.requests_per_step)} requests for each batch"
-    if bucket.request_s is not None:
-        yield f"{units.seconds(bucket.request_s)} until the response"
-    yield from (f"{name} {units.count(many, 'time')}" for name, many in bucket.errors)
-
-
 SECTIONS = (
     Section("running", STEP, running, always),
     Section("devices", STEP + 110, devices, side="machine"),
     Section("limits", STEP + 115, limits, always, side="machine"),
-    Section("storage", STEP + 120, storage, side="storage"),
 )

@@ -16,11 +16,9 @@ from trainperf.report.document import (
     RANKS,
     SHORT,
     STEP,
-    WARN,
     Page,
     Section,
     Words,
-    always,
     say,
 )
 from trainperf.report.plain import place
@@ -184,18 +182,6 @@ def _details(stage: Stage) -> Iterator[str]:
             yield f"{name.partition('_')[0]} {'AUTOTUNE' if value == -1 else value}"
 
 
-def over_time(diagnosis: Diagnosis, page: Page) -> None:
-    """Print how late steps compare with early ones, where they are slower."""
-    seen = diagnosis.evidence.over_time
-    if seen is None:
-        return
-    page.heading("Over time")
-    late, early = units.seconds(seen.late_s), units.seconds(seen.early_s)
-    ratio = units.measured(seen.ratio, seen.low, seen.high)
-    text = f"After {units.clock(seen.seconds)} late steps take {late}, early ones {early}: {ratio}"
-    page.prose(say(f"{text} as long.", WARN), indent=2)
-
-
 def operators(diagnosis: Diagnosis, page: Page) -> None:
     """Print which operators take the time of forward and backward."""
     torch = diagnosis.evidence.torch_
@@ -237,5 +223,4 @@ SECTIONS = (
     Section("logs", STEP + 90, log_calls),
     Section("operators", STEP + 100, operators),
     Section("stages", STEP + 150, input_stages, _input, side="input"),
-    Section("over_time", STEP + 180, over_time, always),
 )

@@ -14,9 +14,8 @@ from trainperf.report.document import (
     WARN,
     Page,
     Section,
-    TrialRows,
-    Tried,
     always,
+    say,
 )
 from trainperf.report.level import beside_trials
 
@@ -67,19 +66,35 @@ def trials(diagnosis: Diagnosis, page: Page) -> None:
         how = "One after another, in fresh processes of the script and of each change"
         page.prose(f"{how}{f': {why}' if why else ''}.", 2)
     _trust(diagnosis, page)
-    if page.full:
-        page.gap()
-        floor = None if diagnosis.control is None else diagnosis.control.floor
-        page.add(TrialRows(tuple(_row(trial, diagnosis) for trial in found), floor))
-        return
     told = {change.finding.id for change in diagnosis.experiment_changes}
-    rest = [trial for trial in found if not trial.kept and trial.fix not in told]
-    for words, those in groupby(rest, key=lambda trial: came_to(trial, diagnosis)[0]):
-        figures = (
-            trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
-            for trial in those
-        )
-        page.prose(f"{words.capitalize()}: {', '.join(figures)}.", 2)
+    rest = found if page.full else [one for one in found if not (one.kept or one.fix in told)]
+    for (words, tone), those in groupby(rest, key=lambda trial: came_to(trial, diagnosis)):
+        if not page.full:
+            named = (_brief(trial) for trial in those)
+            page.prose(f"{words.capitalize()}: {', '.join(named)}.", 2)
+            continue
+        page.prose(say(f"{words.capitalize()}:", tone), 2)
+        for trial in those:
+            page.item(f"{trial.name}: {_in_full(trial)}")
+
+
+def _brief(trial: Trial) -> str:
+    return trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
+
+
+def _in_full(trial: Trial) -> str:
+    """What a trial gave beside what was predicted, and why it came out so."""
+    gain = ""
+    if trial.speedup is not None:
+        gain = units.measured(trial.speedup, trial.low, trial.high)
+    if trial.kept:  # among the findings with the rest
+        return gain
+    bound = "" if trial.bound is None else f"at most {units.bound(trial.bound)} predicted"
+    why = trial.why
+    if trial.speedup is not None:
+        why = came_with(trial, trial.why if trial.outcome in SAYS_WHY else trial.how)
+    figures = ", ".join(filter(None, (gain, bound)))
+    return "; ".join(filter(None, (figures, why)))
 
 
 def _trust(diagnosis: Diagnosis, page: Page) -> None:
@@ -126,16 +141,6 @@ def came_to(trial: Trial, diagnosis: Diagnosis) -> tuple[str, str]:
     if trial.outcome is Outcome.NOT_TRIED and trial.speedup is not None:
         return GROUPS[ALONE]
     return GROUPS[UNDECIDED if trial.undecided else trial.outcome]
-
-
-def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
-    """A trial as a row of the table of all of them."""
-    heading, tone = came_to(trial, diagnosis)
-    if trial.speedup is None:
-        return Tried(heading, tone, trial.name, trial.bound, note=trial.why)
-    note = came_with(trial, trial.why if trial.outcome in SAYS_WHY else trial.how)
-    gain = (trial.speedup, trial.low, trial.high)
-    return Tried(heading, tone, trial.name, trial.bound, gain, trial.kept, note)
 
 
 def came_with(trial: Trial, why: str, full: bool = True) -> str:

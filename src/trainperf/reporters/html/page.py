@@ -30,7 +30,6 @@ PARTS = {
     "job": "The job and its ranks",
     "costs": "Where else the time goes",
     "machine": "The machine",
-    "storage": "Storage of the data",
     "ignored": "Left out, as a comment says",
     "not-measured": "Not measured",
     "notes": "Notes",

@@ -18,7 +18,6 @@ from trainperf.report.document import (
     Output,
     Prose,
     Table,
-    TrialRows,
     Written,
     plain_text,
 )
@@ -122,12 +121,12 @@ def _block(block: Block) -> str:
             return fenced(text, "text")
         case Commands(rows):
             return "\n".join(f"- {code(command)}: {inline(what)}" for command, what in rows)
-        case Bar() | Table() | TrialRows() | Lines():
+        case Bar() | Table() | Lines():
             return _table(block)
     return ""
 
 
-def _table(block: Bar | Table | TrialRows | Lines) -> str:
+def _table(block: Bar | Table | Lines) -> str:
     header: tuple[str, ...]
     right: tuple[int, ...]
     cells: list[tuple[str, ...]]
@@ -138,17 +137,6 @@ def _table(block: Bar | Table | TrialRows | Lines) -> str:
             cells = [
                 (inline(name), units.seconds(seconds), units.share(seconds / whole))
                 for name, seconds, _ in parts
-            ]
-        case TrialRows(rows):
-            header, right = ("Fix", "At most", "Measured (95 % interval)", "Outcome"), (1, 2)
-            cells = [
-                (
-                    code(row.name),
-                    "not known" if row.bound is None else units.bound(row.bound),
-                    units.measured(*row.gain) if row.gain else "not measured",
-                    "; ".join(filter(None, (escaped(row.heading), within(row.note)))),
-                )
-                for row in rows
             ]
         case Lines(rows):
             header, right = ("Share", "Line", "Source", "What passes there"), (0,)

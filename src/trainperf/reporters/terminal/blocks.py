@@ -19,8 +19,6 @@ from trainperf.report.document import (
     Prose,
     SourceRow,
     Table,
-    TrialRows,
-    Tried,
     Words,
     Written,
 )
@@ -90,8 +88,6 @@ def _write(block: Block, paper: Paper) -> None:
             _table(block, paper)
         case Lines(rows):
             _lines(rows, paper)
-        case TrialRows(rows):
-            _trials(rows, paper)
         case Commands(rows):
             _commands(rows, paper)
 
@@ -177,23 +173,3 @@ def _commands(rows: tuple[tuple[str, str], ...], paper: Paper) -> None:
         else:
             paper.line(shown, 2)
             paper.line(paper.say(what, "dim"), 6)
-
-
-def _trials(rows: tuple[Tried, ...], paper: Paper) -> None:
-    """Write the trials beneath the headings of their groups."""
-    cells: list[list[Text | str]] = []
-    for row in rows:
-        bound = "" if row.bound is None else words.bound(row.bound)
-        gain = words.measured(*row.gain) if row.gain else ""
-        cells.append([row.name, bound, paper.say(gain, "bold green" if row.kept else "")])
-    shown = ("fix", "at most", "measured")
-    header, *lines = paper.columns(cells, header=shown, right=(1,), elastic=(0,))
-    paper.line(header, 2)
-    before = ""
-    for row, line in zip(rows, lines, strict=True):
-        if row.heading != before:
-            paper.line(paper.say(row.heading, STYLES[row.tone]), 2)
-            before = row.heading
-        paper.line(line, 2)
-        if row.note:
-            paper.prose(paper.say(row.note, "dim"), indent=4)

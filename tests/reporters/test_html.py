@@ -24,7 +24,6 @@ from reporters.samples import (
     SAMPLES,
     SYNC,
     TRIED,
-    over,
 )
 from trainperf.model import Equivalence, Patch, Site, Verdict
 from trainperf.model.diagnosis import Ignored
@@ -173,12 +172,9 @@ def test_what_was_rejected_is_no_advice_and_other_experiments_stand_apart() -> N
     assert "experiment" not in page_of("tried").ids
 
 
-def test_ignored_findings_volumes_and_prices_are_told() -> None:
+def test_ignored_findings_are_told() -> None:
     ignored = Ignored(INPUT_BOUND.findings[1], Site("train.py", 30))
     assert "tf_map_parallel (train.py:30)" in page(ignored=(ignored,)).at("ignored").text
-    two = render(over(INPUT_BOUND, reads=INPUT_BOUND.evidence.reads * 2))
-    storage = two.split('id="storage"')[1].split("</section>")[0]
-    assert storage.count("<li>") == 2
 
 
 def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:

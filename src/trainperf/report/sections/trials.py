@@ -87,8 +87,6 @@ def _in_full(trial: Trial) -> str:
     gain = ""
     if trial.speedup is not None:
         gain = units.measured(trial.speedup, trial.low, trial.high)
-    if trial.kept:  # among the findings with the rest
-        return gain
     bound = "" if trial.bound is None else f"at most {units.bound(trial.bound)} predicted"
     why = trial.why
     if trial.speedup is not None:

@@ -18,7 +18,6 @@ from reporters.samples import (
     PRICE,
     SAMPLES,
     TORCH,
-    TRACE,
     TWO_GPUS,
     finding,
     first,
@@ -41,14 +40,13 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.model.diagnosis import RunningJob
-from trainperf.model.torch.step import Operator, StepPart
+from trainperf.model.torch.step import StepPart
 from trainperf.report.sections import machine, training
 from trainperf.report.sections._shares import shares
 from trainperf.report.whole import report as sections_of
 
 MIB = 1024**2
 PARTS, WAITS = "Parts of a step", "Calls that wait for the GPU"
-OPERATORS = "Operators of forward and backward"
 MACHINE = "Machine"
 
 
@@ -112,7 +110,7 @@ def test_every_part_has_its_time_its_share_and_its_calls() -> None:
     none = of(on_torch(TORCH, split_=split), PARTS)
     assert "copies" not in none
     assert "forward 10.0 ms 100 % █" in none
-    narrow = text(TORCH, 40).split(PARTS)[1].split(OPERATORS)[0]
+    narrow = text(TORCH, 40).split(PARTS)[1].split(MACHINE)[0]
     assert "█" not in narrow
     assert re.search(r"backward.*\x1b\[32m█", coloured(TORCH, 100))
 
@@ -140,21 +138,6 @@ def test_the_framework_and_the_loop_have_their_own_names() -> None:
         TORCH, machine=replace(TORCH.evidence.machine, instance=Instance("ec2", "g5.xlarge"))
     )
     assert "Instance        1 × g5.xlarge\n" in text(cloud)
-
-
-def test_operators_have_their_calls_their_time_and_their_share() -> None:
-    told = of(TORCH, OPERATORS)
-    assert told.startswith(
-        "operator calls per pass share aten::convolution_backward 3 2.09 ms 53 %"
-    )
-    assert "kernel" not in told
-    assert len(re.findall(r" \d+ [\d.]+ [mµ]s", told)) <= 8
-    assert OPERATORS not in text(INPUT_BOUND)
-    seldom = Operator("[red]\x1b[31m\n" + "aten::sort<4, " * 40, 0.33, 0.01)
-    traced = replace(TRACE, operators=(seldom,), others_s=0.0)
-    told = of(on_torch(TORCH, trace=traced), OPERATORS)
-    assert "<1 10.0 ms 100 %" in told
-    assert told.count("aten::sort<4") < 5
 
 
 # ----------------------------------------------------------------------------- the machine

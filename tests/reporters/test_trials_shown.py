@@ -107,12 +107,6 @@ def test_who_ran_out_of_memory_beside_others_has_it_said(failed: bool) -> None:
     assert SHORT in markdown.render(diagnosis)
 
 
-def busy(began: float) -> Diagnosis:
-    """All outcomes on a machine of which others took so many cores."""
-    assert ALL_OUTCOMES.trying is not None
-    return replace(ALL_OUTCOMES, trying=replace(ALL_OUTCOMES.trying, neighbours_cores=began))
-
-
 @pytest.mark.parametrize("full", [True, False])
 def test_how_far_figures_can_be_trusted_stands_above_them(full: bool) -> None:
     def told(diagnosis: Diagnosis) -> str:
@@ -123,12 +117,6 @@ def test_how_far_figures_can_be_trusted_stands_above_them(full: bool) -> None:
     )
     assert against in told(TRIED)
     assert "how much could be noise is not known" in told(INTERRUPTED)
-    words = "what had no measurable effect may have one"
-    kept = tuple(one for one in ALL_OUTCOMES.trials if one.outcome is not Outcome.NO_EFFECT)
-    assert words not in told(busy(0.1))
-    assert words not in told(replace(busy(1.0), trials=kept))
-    took = "Neighbours took about 1.0 of 2 cores"
-    assert f"{took} when the trials began: {words}" in told(busy(1.0))
 
 
 # -------------------------------------------------------------- together, and of the whole

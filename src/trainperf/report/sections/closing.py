@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from trainperf.fixes.common.words import at
-from trainperf.model import Diagnosis, Outcome, Patch, Stack, TraceRead, Trial, by_fix
+from trainperf.model import Diagnosis, Outcome, Patch, Stack, Trial, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.document import (
@@ -46,10 +46,6 @@ def predicted(diagnosis: Diagnosis, page: Page) -> None:
         "longer than they are. To have the changes tried: trainperf diagnose SCRIPT",
         indent=2,
     )
-    _of_the_gpu(diagnosis, read, page)
-
-
-def _of_the_gpu(diagnosis: Diagnosis, read: TraceRead, page: Page) -> None:
     evidence = diagnosis.evidence
     busy, real, trace = evidence.times.device_s, evidence.times.real, evidence.torch.trace
     if busy is not None:
@@ -58,8 +54,6 @@ def _of_the_gpu(diagnosis: Diagnosis, read: TraceRead, page: Page) -> None:
             idle = units.seconds(trace.unqueued_s)
             text += f"; for {idle} of it the host had not handed over its next kernel"
         page.item(f"{text}.")
-    if read.workers and evidence.input_bound:
-        page.item("Worker processes make the batches already: the items are what is slow.")
     if read.pageable_s > SMALL * real:
         page.item(
             f"{units.seconds(read.pageable_s)} of each step go into copies from memory that is not "

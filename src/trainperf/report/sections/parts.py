@@ -1,4 +1,4 @@
-"""What a step is made of: its parts, waits, callbacks, the stages of its input, operators."""
+"""What a step is made of: its parts, waits, callbacks, the stages of its input."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ NAMES = {
 """The name of each part in their order, and the tone of its bar."""
 
 WORTH_A_ROW = 0.005
-"""Share of a step, or of all operators, below which a row says nothing."""
+"""Share of a step below which a row says nothing."""
 
-CALLS, OPERATORS = 5, 8
-"""How many of the calls that wait, or that log, and how many operators are named."""
+CALLS = 5
+"""How many of the calls that wait, or that log, are named."""
 
 INPUT_MATTERS = 0.10
 """Input time, as a share of the real step, from which its stages are worth a table."""
@@ -79,6 +79,10 @@ def step_parts(diagnosis: Diagnosis, page: Page) -> None:
         elastic=(0,),
         lengths=[(part.seconds / longest, NAMES[part.name][1]) for part in parts],
     )
+    trace = None if torch is None else torch.trace
+    if trace is not None and trace.device == "cuda":
+        gap = "" if trace.gap_s is None else f"; none runs for {units.seconds(trace.gap_s)} of it"
+        page.prose(f"{trace.kernels:,.0f} kernels in forward and backward{gap}.", 2)
 
 
 def sync_points(diagnosis: Diagnosis, page: Page) -> None:
@@ -182,37 +186,6 @@ def _details(stage: Stage) -> Iterator[str]:
             yield f"{name.partition('_')[0]} {'AUTOTUNE' if value == -1 else value}"
 
 
-def operators(diagnosis: Diagnosis, page: Page) -> None:
-    """Print which operators take the time of forward and backward."""
-    torch = diagnosis.evidence.torch_
-    trace = None if torch is None else torch.trace
-    if trace is None or trace.operators_s <= 0:
-        return
-    whole, found = trace.operators_s, sorted(trace.operators, key=lambda one: -one.seconds)
-    found = [one for one in found[:OPERATORS] if one.seconds >= WORTH_A_ROW * whole]
-    if not found:
-        return
-    page.heading("Operators of forward and backward")
-    page.table(
-        [
-            [
-                one.name,
-                f"{one.calls:,.0f}" if one.calls >= 1 else "<1",
-                units.seconds(one.seconds),
-                units.share(one.seconds / whole),
-            ]
-            for one in found
-        ],
-        header=("operator", "calls", "per pass", "share"),
-        right=(1, 2, 3),
-        elastic=(0,),
-        lengths=[(one.seconds / found[0].seconds, MODEL) for one in found],
-    )
-    if trace.device == "cuda":
-        gap = "" if trace.gap_s is None else f"; none runs for {units.seconds(trace.gap_s)} of it"
-        page.prose(f"{trace.kernels:,.0f} kernels a pass{gap}.", indent=2)
-
-
 def _input(diagnosis: Diagnosis) -> bool:
     return diagnosis.verdict.bottleneck in ("input", "storage") and not diagnosis.findings
 
@@ -221,6 +194,5 @@ SECTIONS = (
     Section("parts", STEP + 70, step_parts, side="step"),
     Section("syncs", STEP + 80, sync_points),
     Section("logs", STEP + 90, log_calls),
-    Section("operators", STEP + 100, operators),
     Section("stages", STEP + 150, input_stages, _input, side="input"),
 )

@@ -17,7 +17,6 @@ from trainperf.report.document import (
     always,
     say,
 )
-from trainperf.report.level import beside_trials
 
 HEADING = "Tried on the script itself"
 
@@ -104,8 +103,6 @@ def _trust(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(f"{against_itself(control)}.{_band(control)}", indent=2)
     elif any(trial.basis == "steps" and trial.pairs for trial in diagnosis.trials):
         page.prose(NO_CONTROL, indent=2)
-    if busy := beside_trials(diagnosis):
-        page.prose(busy, indent=2)
 
 
 def against_itself(control: Control) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from trainperf.model import Diagnosis
-from trainperf.model import words as units
 from trainperf.report.document import Written
 from trainperf.report.plain import one_line, plain
-from trainperf.report.sections import closing, findings, trials
+from trainperf.report.sections import findings, trials
 from trainperf.report.whole import report, sections
 from trainperf.reporters.html.markup import clipped, prose
 from trainperf.reporters.html.sheet import View, view
@@ -43,16 +42,6 @@ class Line:
 
     kind: str
     text: Markup
-
-
-@dataclass(frozen=True)
-class Patched:
-    """The edits of the patch: their lines, and whether a page can carry them unharmed."""
-
-    edits: str
-    lines: list[Line]
-    copyable: bool
-    by_cells: bool
 
 
 @dataclass(frozen=True)
@@ -107,26 +96,11 @@ def _title(diagnosis: Diagnosis) -> str:
     return clipped(script, 80) or "a training script"
 
 
-def _patch(diagnosis: Diagnosis) -> Patched | None:
+def _patch(diagnosis: Diagnosis) -> list[Line]:
+    """The lines of the patch, made safe; those of a notebook by its cells."""
     patch = diagnosis.patch
-    if patch is None or not patch.diff:
-        return None
-    lines = _kept(patch.shown).removesuffix("\n").split("\n")
-    return Patched(
-        edits=units.count(closing.edits_in(patch.shown), "edit"),
-        lines=[Line(_kind(line), escape(line)) for line in lines],
-        copyable=_kept(patch.diff) == patch.diff and not patch.cells,
-        by_cells=bool(patch.cells),
-    )
-
-
-def _kept(diff: str) -> str:
-    """The diff made safe; the blank before an empty line that stays is a part of it.
-
-    Carriage returns, control characters and bytes that are no text cannot be carried by a page:
-    a copy of one that had them would not apply.
-    """
-    return "\n".join(plain(line) if line.strip(" ") else line for line in diff.split("\n"))
+    lines = patch.shown.removesuffix("\n").split("\n") if patch is not None and patch.diff else []
+    return [Line(_kind(line), escape(plain(line))) for line in lines]
 
 
 def _kind(line: str) -> str:

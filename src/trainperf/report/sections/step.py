@@ -111,6 +111,8 @@ def output_of(diagnosis: Diagnosis) -> str:
 def step(diagnosis: Diagnosis, page: Page) -> None:
     """Print what a step takes and is made of, in which loop and on what."""
     evidence = diagnosis.evidence
+    if diagnosis.step_s is None and diagnosis.loop is None:
+        return
     page.gap()
     if diagnosis.step_s is not None:
         noise = "" if diagnosis.noise is None else f" ± {units.share(diagnosis.noise)}"
@@ -209,9 +211,8 @@ def device_line(device: Device, machine: Machine) -> str:
     if device.kind == "GPU":
         times = f"{device.count} × " if device.count > 1 else ""
         return f"{times}{device.name}, {cores}"
-    kind = "CPU only" if device.kind else "not known; the machine has"
     name = device.name or machine.cpu_model
-    return f"{kind}: {name}, {cores}" if name else f"{kind}: {cores}"
+    return f"CPU only: {name}, {cores}" if name else f"CPU only: {cores}"
 
 
 SECTIONS = (

@@ -35,7 +35,9 @@ from trainperf.model import (
     Missing,
     OwnCode,
     PhaseUse,
+    Probe,
     SyncPoint,
+    TraceFile,
     Trials,
     Verdict,
 )
@@ -239,3 +241,37 @@ def test_limits_of_memory_are_said_where_they_cost_something(
     told = section(machine.limits, over(INPUT_BOUND, container=use))
     assert words in told
     assert bool(told) is bool(words)
+
+
+# ------------------------------------------------------------------ the speed, and a trace
+
+
+@pytest.mark.parametrize(
+    ("base_s", "healthy", "said"),
+    [
+        (2.0, True, "1.00 GFLOP/s in each step, 25 % of what one large float32 matrix product"),
+        (0.8, False, "2.50 GFLOP/s in each step, 62 % of what one large float32 matrix product"),
+        (0.8, True, "product reaches here: the device does what it can"),
+    ],
+)
+def test_a_rate_stands_beside_that_of_a_large_product(
+    base_s: float, healthy: bool, said: str
+) -> None:
+    detail = {"flops": 2e9, "product_flops": 1e9, "dtype": "float32", "of": "each step"}
+    probe = Probe("matmul_rate", base_s, 0.25, 1.0, 1.0, 1.0, detail=detail)
+    found = over(HEALTHY, probes={"matmul_rate": probe})
+    found = replace(found, verdict=replace(found.verdict, healthy=healthy))
+    told = section(step.step, found)
+    assert said in told
+    assert ("does what it can" in told) == ("does what" in said)
+
+
+def test_where_the_trace_is_and_what_opens_it_or_why_there_is_none() -> None:
+    def told(trace: TraceFile) -> str:
+        return section(closing.traced, replace(INPUT_BOUND, trace=trace))
+
+    why = told(TraceFile("t.json", reason="the script's own profiler is on"))
+    assert why == "No step was traced: the script's own profiler is on."
+    made = told(TraceFile("t.json.gz", steps=5, note="it was late"))
+    assert "A trace of 5 steps is in t.json.gz: open it at ui.perfetto.dev" in made
+    assert made.endswith("it was late")

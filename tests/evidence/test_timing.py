@@ -67,6 +67,12 @@ def test_too_few_steps_are_no_measure_and_never_zero():
         _ = found.real
 
 
+def test_one_step_of_many_seconds_is_a_rough_time_where_it_is_not_the_first():
+    assert times(observed(FIT, *steps("warmup", [70.0, 39.0]))).real == 39.0
+    update = {**FIT, "kind": "update"}  # seen from its second update on
+    assert times(observed(update, *steps("warmup", [39.0]))).real == 39.0
+
+
 def test_a_first_step_that_goes_on_with_what_a_drain_opened_is_no_restart():
     epoch, usual = {"e": "epoch"}, [block("real", 1.0, 10), *steps("real", [0.1] * 10)]
     after_a_drain = [epoch, drain((0.5, 1), (1.0, 9)), *steps("first", [0.11])]

@@ -8,7 +8,7 @@ import pytest
 from aws_fakes import DMI, LAPTOP, NITRO, XEN, Answer, imds, serving
 
 from kit.stubs import write
-from trainperf.machine.aws.instance import (
+from trainperf.machine.instance import (
     ENDPOINT,
     Firmware,
     Metadata,

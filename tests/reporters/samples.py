@@ -251,7 +251,7 @@ def poisoned(value: Any, name: str, free: bool = True) -> Any:
     return name if free and isinstance(value, str) and not isinstance(value, Enum) else value
 
 
-PRICE = Price(1.212, "AWS price list, on demand, eu-west-1")
+PRICE = Price(1.212, "--price-per-hour")
 BUCKET = Objects(
     "data",
     region="eu-west-1",

@@ -7,10 +7,10 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from trainperf.child.timing.estimating import FEWEST, estimate
+from trainperf.child.timing.loop import CRAWLING_S
 from trainperf.evidence.events import Observed, Parts, host_times
 from trainperf.evidence.facts import callbacks
 from trainperf.model import (
@@ -69,22 +69,10 @@ def usage(
                 gpu=tuple(_gpu(index, samples, index in shared) for index in indices),
                 throttled_share=used_up / periods if periods else None,
                 waited=waited(hosts),
-                faults_s=faults(observed, phase),
                 **{name: _mean(hosts, name) for name in OF_HOST},
             )
         )
     return tuple(found)
-
-
-def faults(observed: Observed, phase: str) -> float | None:
-    """Pages of memory a second that the kernel made for the script's process in a phase."""
-    marks = observed.of("phase")
-    pages = seconds = 0.0
-    for mark, after in pairwise(marks):
-        if mark["p"] == phase and "faults" in mark and "faults" in after:
-            pages += after["faults"] - mark["faults"]
-            seconds += after["t"] - mark["t"]
-    return pages / seconds if seconds > 0 else None
 
 
 def waited(hosts: Iterable[HostSample]) -> float | None:
@@ -255,9 +243,10 @@ def _partial(observed: Observed, phase: str) -> Measure | Missing:
     phases = ("real", "real~", "warmup") if phase == "real" else (phase,)
     steps = [event for event in observed.of("step") if event["p"] in phases]
     durations = [event["t"] - event["s"] for event in steps]
-    if phase == "real":
-        durations = durations[1:]  # the first step traces and compiles
-    if len(durations) < (MIN_STEPS if phase != "real" else MIN_REAL_STEPS):
+    if phase == "real" and observed.start["kind"] != "update":
+        durations = durations[1:]  # the first step traces and compiles; updates are seen later
+    least = MIN_STEPS if phase != "real" else MIN_REAL_STEPS
+    if len(durations) < (1 if max(durations, default=0.0) > CRAWLING_S else least):
         reason = f"the run ended before the {phase} phase was complete"
         if phase not in observed.start["phases"]:
             reason = "the loop makes its own batches, and none could be replayed"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainperf.samplers.levels import levels, text
@@ -61,27 +60,11 @@ _IN_PATHS = (
 """Parts of the paths of a container's control groups, and who starts such containers."""
 
 
-@dataclass(frozen=True)
-class MemoryLimit:
-    """The smallest memory limit, and what is left below the limits; bytes.
+def memory_limit(root: Path = Path("/")) -> tuple[int, int] | None:
+    """Return the smallest memory limit and what is left below the limits; None without any.
 
-    Page cache that the kernel would drop first counts as left.
+    Bytes. Page cache that the kernel would drop first counts as left.
     """
-
-    limit: int
-    available: int
-
-
-def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return the CPU quota in cores, or None where there is no quota."""
-    return min(
-        (quota for level in levels(root, "cpu") if (quota := level.quota) is not None),
-        default=None,
-    )
-
-
-def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
-    """Return the memory limit and what is left, or None where there is no limit."""
     limits = [
         (limit, level.memory_used or 0)
         for level in levels(root, "memory")
@@ -89,10 +72,7 @@ def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
     ]
     if not limits:
         return None
-    return MemoryLimit(
-        limit=min(limit for limit, _ in limits),
-        available=min(max(0, limit - used) for limit, used in limits),
-    )
+    return min(limits)[0], min(max(0, limit - used) for limit, used in limits)
 
 
 def container_kind(root: Path, environment: Mapping[str, str]) -> str:

@@ -383,8 +383,7 @@ class PhaseUse:
     `gpu` has one entry per GPU. `throttled_share` is the share of the periods of the CPU
     quota in which it was used up; None where there is no quota. `others_cores` are those
     that others took of the cores that the script may use, `waited` the share of the time
-    that the script's threads were ready to run in which others kept them from it. `faults_s`
-    are the pages of memory that a second of it had the kernel make (minor faults).
+    that the script's threads were ready to run in which others kept them from it.
     """
 
     phase: str
@@ -397,4 +396,3 @@ class PhaseUse:
     throttled_share: float | None = None
     others_cores: float | None = None
     waited: float | None = None
-    faults_s: float | None = None

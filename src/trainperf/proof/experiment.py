@@ -18,7 +18,6 @@ from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import Failed, findings_to_try, shown_findings
-from trainperf.machine import with_late_answers
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -173,7 +172,6 @@ def experiment(
         fixes = any(change.fixes for change in changes)  # which are found by probes
         first = run if fixes else replace(run, steps=None, measure_s=SCRIPT_S, extra_s=0.0)
         recording = launch(first, request.folder, on_event, interrupted)
-        machine = with_late_answers(machine)
         try:
             evidence = read(recording, machine)
         except NoLoop as error:
@@ -460,15 +458,7 @@ def _whole(made: Experiment, proofs: Sequence[Proof]) -> Training:
         (trial, *_), step_s = tried.trials, tried.step_s  # as if it were made
         if trial.speedup is None or trial.low is None or trial.high is None or step_s is None:
             return before
-        stack = Stack(
-            (trial.fix,),
-            trial.speedup,
-            trial.low,
-            trial.high,
-            trial.pairs,
-            trial.steps,
-            before_step_s=step_s,
-            after_step_s=step_s / trial.speedup,
-            once_seconds=trial.one_off_s or 0.0,
-        )
+        figures = trial.speedup, trial.low, trial.high, trial.pairs, trial.steps
+        once_s = trial.one_off_s or 0.0
+        stack = Stack((trial.fix,), *figures, step_s, step_s / trial.speedup, once_seconds=once_s)
     return with_changes(before, stack, lasting=True)

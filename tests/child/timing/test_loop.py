@@ -67,6 +67,20 @@ def test_times_that_never_settle_end_with_their_share_of_the_budget():
     assert by - 5.0 < clock.now - 1000.0 < by + 5.0
 
 
+@pytest.mark.parametrize(
+    ("takes", "phases"),
+    [
+        (7.0, [WARM_UP, PROFILE, REAL, RESIDENT, REAL]),
+        (30.0, [WARM_UP, PROFILE]),  # two steps to know it, and one of what they pass in
+    ],
+)
+def test_a_step_of_many_seconds_is_sampled_first_and_timed_once(takes, phases):
+    clock = Clock()
+    blocks = run(Plan(clock, Budget({**BUDGET, "trials": True}, 0.0)), clock, lambda block: takes)
+    assert [block.phase for block in blocks] == phases
+    assert all(block.steps == 1 for block in blocks[1:])
+
+
 @pytest.mark.parametrize("queues", [False, True])
 def test_no_interval_is_estimated_step_by_step(monkeypatch, queues):
     asked, estimate = [], loop.estimate

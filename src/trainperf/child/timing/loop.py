@@ -2,8 +2,9 @@
 
     warm-up, then rounds of (real, local, resident, input), after the first one profile, done
 
-The profile comes early, because a script may end before all rounds are done. Where its steps
-were far slower than those of the rounds, a burst fell on it: it is taken again at the end.
+The profile comes early, because a script may end before all rounds are done; where a step takes
+many seconds it comes first. Where its steps were far slower than those of the rounds, a burst fell
+on it: it is taken again at the end.
 
 Phases alternate in short blocks so that drift of the machine falls on all of them alike,
 and a burst on few blocks. Rounds go on until the times are settled, no longer. A block counts its
@@ -41,6 +42,9 @@ FEWEST_STEPS = 2
 """A block of slow steps has so many at least."""
 SLOW_STEP_S = 1.5
 """From this step time on no real step is spent on settling."""
+CRAWLING_S = 6.0
+"""From this step time on a block is a step, and the first round ends where its share of the budget
+does: what a step passes in is told before how exactly it is timed."""
 ROUNDS = FEWEST
 """So many rounds are planned from the start: fewer say nothing of the noise."""
 ROUNDS_S = 4.5
@@ -124,7 +128,7 @@ class Plan:
         self._rounds = 0
         self._warm_up_from: float | None = None
         self._queue: list[Block] = []
-        self._first_by = self._ends_by = math.inf
+        self._round_by = self._first_by = self._ends_by = math.inf
         self._keeps = 0
         self._most_replayed: int | None = None
         self.block = Block(WARM_UP, 0, WARM_UP_S)
@@ -213,7 +217,7 @@ class Plan:
             self._schedule()
         index = self._queue[0].index if self._queue else self._rounds
         by = self._first_by if index < ROUNDS else self._ends_by
-        late = self.block.index > 0 and self._clock() > by
+        late = self._clock() > (by if self.block.index > 0 else self._round_by)
         if index >= ROUNDS and self._keeps > 0 and (left := self._left()) is not None:
             late = late or left < self._keeps
         if not self._queue and not late and not self._known():
@@ -238,6 +242,10 @@ class Plan:
     def slow(self) -> bool:
         """Whether steps take so long that none of them can be spared."""
         return self.step_estimate() > SLOW_STEP_S
+
+    @property
+    def _crawls(self) -> bool:
+        return self.step_estimate() > CRAWLING_S
 
     def _settled(self) -> bool:
         if self.block.steps >= WARM_UP_STEPS:
@@ -268,9 +276,12 @@ class Plan:
             self._pace_s = min(self._pace_s, by - now)
             self._keep_steps(left)
         rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
+        if self._crawls:
+            self._round_by = self._budget.extra_by(now)
+            self._profile()
         for index in range(rounds):
             self._round(REAL, LOCAL, RESIDENT, INPUT)
-            if index == 0:
+            if index == 0 and not self._crawls:
                 self._profile()
 
     def _keep_steps(self, left: int) -> None:
@@ -323,7 +334,7 @@ class Plan:
     def _least(self, seconds: float) -> int:
         """Steps that a block of so many seconds has at least."""
         wanted = math.ceil(seconds / max(self.step_estimate(), 1e-9))
-        return max(FEWEST_STEPS, min(MIN_STEPS, wanted))
+        return 1 if self._crawls else max(FEWEST_STEPS, min(MIN_STEPS, wanted))
 
     def _settle(self) -> int:
         """Steps before a real block: what came before drained the input, and idled the devices."""

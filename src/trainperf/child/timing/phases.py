@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import threading
 import time
 from collections.abc import Callable
@@ -113,8 +112,7 @@ class Phases:
             )
             self._stacks.start()
             driver.profile_begins()
-        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        driver.record.write("phase", p=plan.phase, b=plan.block.index, faults=faults)
+        driver.record.write("phase", p=plan.phase, b=plan.block.index)
         driver.reads.mark()
 
     def _prepared(self, phase: str, prepare: Callable[[], str]) -> bool:

@@ -45,16 +45,25 @@ def _enough(evidence: Evidence) -> Padding | None:
 
 
 def _saving(evidence: Evidence, padding: Padding, length: float, basis: str) -> Saving:
-    """What is saved if sequences take `length` steps in place of what they are padded to."""
+    """What is saved if sequences take `length` steps in place of what they are padded to.
 
-    def seconds() -> float:
+    Attention computes for each pair of steps: all of the model at most follows the square.
+    """
+    model = evidence.torch.model
+    pairs = model.attentions or model.eager or model.modules.get("MultiheadAttention")
+
+    def seconds(power: int = 1) -> float:
         try:
-            model = compute_seconds(evidence)
+            computing = compute_seconds(evidence)
         except NotMeasured:  # the step at most
-            model = evidence.times.resident
-        return model * (1 - length / padding.padded_length)
+            computing = evidence.times.resident
+        return computing * (1 - (length / padding.padded_length) ** power)
 
-    return Saving(f"forward and backward follow the {basis}", seconds)
+    return Saving(
+        f"forward and backward follow the {basis}",
+        seconds,
+        most=(lambda: seconds(2)) if pairs else None,
+    )
 
 
 def _lengths(padding: Padding, loader: Loader) -> str:

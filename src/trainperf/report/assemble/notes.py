@@ -54,8 +54,7 @@ def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ..
     if not recording.gpus and (why := _no_gpu(recording, evidence)):
         found.append(("GPU use", why))
     if evidence.machine.instance is not None and evidence.machine.price is None:
-        why = (evidence.machine.price_reason or "no price is known").rstrip(".")
-        found.append(("cost", f"{why}; --price-per-hour gives it"))
+        found.append(("cost", "no price is known; --price-per-hour gives it"))
     return tuple(NotTaken(what, why) for what, why in [*found, *_exchange(evidence)])
 
 
@@ -112,7 +111,8 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
                 kept = f", and kept its threads from them for {percent(use.waited)} of the time"
             yield f"{told} while the steps were timed{kept}: expect times to vary"
     if isinstance(real, Measure) and not real.blocks:
-        yield f"only {real.steps} steps could be timed, so the times are rough"
+        timed = "one step" if real.steps == 1 else f"{real.steps} steps"
+        yield f"only {timed} could be timed, so the times are rough"
     if isinstance(real, Measure) and real.disturbed:
         blocks = "1 block of steps was" if real.disturbed == 1 else f"{real.disturbed} blocks were"
         yield f"{blocks} timed beside busy neighbours and left out of the step's time"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,9 +36,6 @@ def running(diagnosis: Diagnosis, page: Page) -> None:
         busy = "" if job.cores is None else f": it kept {units.cores(round(job.cores, 1))} busy"
         text = f"{who} and shared the machine with this diagnosis{busy}. Times may be longer."
     page.prose(text, indent=2)
-    if job.changed:
-        names = ", ".join(os.path.relpath(path, diagnosis.cwd) for path in job.changed)
-        page.prose(f"Changed since it was started, and diagnosed as it is now: {names}.", indent=2)
 
 
 def devices(diagnosis: Diagnosis, page: Page) -> None:

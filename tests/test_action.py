@@ -184,11 +184,11 @@ def test_a_quote_that_is_not_closed_is_an_error_and_nothing_is_run(runner: Runne
     ["$(touch owned)", "`touch owned`", "a; touch owned", '"; touch owned; "', "a b", "it's"],
 )
 def test_no_input_is_run_or_split(runner: Runner, value: str) -> None:
-    names = ("script", "baseline", "max-regression", "fail-on", "budget", "output-dir")
+    names = ("script", "baseline", "max-regression", "budget", "output-dir")
     runner.run(RUN, dict.fromkeys(names, value))
     assert not (runner.folder / "work" / "owned").exists()
     (call,) = runner.calls
-    assert call.count(value) == 5
+    assert call.count(value) == 4
     assert runner.outputs["report"] == f"{runner.folder}/work/{value}"
 
 

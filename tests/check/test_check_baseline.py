@@ -15,7 +15,7 @@ from trainperf.check.running import Repeat, Speed
 from trainperf.errors import TrainperfError
 
 REPEATS = (
-    Repeat(0.1, 0.11, 0.02, 0.01, 32, 1.0, 0.5, 0.9, ("tf_cache",), Speed(0.05, 0.06)),
+    Repeat(0.1, 0.11, 0.02, 0.01, 32, 1.0, 0.5, 0.9, Speed(0.05, 0.06)),
     Repeat(0.2, 0.21),
 )
 

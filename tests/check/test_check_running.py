@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from reporters.samples import FAILED, INPUT_BOUND, timed
 from trainperf.check import running
 from trainperf.check.answering import Baseline, Limits, settled
-from trainperf.check.running import Means, Repeat, Runs, Speed
+from trainperf.check.running import Repeat, Runs, Speed
 from trainperf.model import Diagnosis
 
-LIMITS = Limits(0.05, None, "none", strict=False)
+LIMITS = Limits(0.05, None, strict=False)
 
 
 def took(seconds: float) -> Diagnosis:
@@ -39,10 +38,11 @@ class Script:
         seconds = next(self.speeds)
         return Speed(seconds, seconds)
 
-    def run(self, at_least: int = 1, until: float = 1000.0, wanted: Limits = LIMITS) -> Runs:
-        base = saved()
-        means = Means(self.observe, self.speed, until, lambda: self.now)
-        return running.run(means, at_least, lambda runs: settled(base, runs, wanted))
+    def run(self, until: float = 1000.0) -> Runs:
+        def over(runs: Runs) -> bool:
+            return settled(saved(), runs, LIMITS)
+
+        return running.run(self.observe, self.speed, until, 1, over, lambda: self.now)
 
 
 def test_a_script_as_fast_as_its_baseline_runs_once() -> None:
@@ -75,19 +75,11 @@ def test_a_run_without_a_timed_step_ends_it() -> None:
     assert len(runs.repeats) == 1
 
 
-def test_a_new_finding_is_asked_for_again() -> None:
-    wanted = replace(LIMITS, fail_on="any")
-    gone = replace(took(1.0), findings=())
-    runs = Script(took(1.0), gone).run(wanted=wanted)
-    assert len(runs.repeats) == 2
-    assert len(Script(*[took(1.0)] * 5).run(wanted=wanted).repeats) == 5
-
-
 def test_a_baseline_whose_runs_are_apart_is_made_of_five() -> None:
     def made(*seconds: float) -> int:
         script = Script(*[took(one) for one in seconds])
-        means = Means(script.observe, script.speed, 1000.0, lambda: script.now)
-        return len(running.run(means, running.BASELINE_RUNS, running.agree).repeats)
+        means = (script.observe, script.speed, 1000.0, running.BASELINE_RUNS, running.agree)
+        return len(running.run(*means, lambda: script.now).repeats)
 
     assert made(1.0, 1.01, 1.02) == 3
     assert made(1.0, 1.01, 1.2, 1.0, 1.01) == 5

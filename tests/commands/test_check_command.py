@@ -116,16 +116,6 @@ def test_a_regression_fails_and_what_changed_is_shown(based: Project) -> None:
     assert based.output.strip().split("\n")[-1].startswith("check failed: slower: 110 ms a step")
 
 
-def test_a_new_finding_fails_if_it_was_asked_for(project: Project) -> None:
-    project.runs = [took(0.1, replace(INPUT_BOUND, findings=()))]
-    project.check("--save-baseline", "base.json", "train.py")
-    project.runs = [took(0.1)]
-    assert project.check("--baseline", "base.json", "train.py") == 0
-    assert project.check("--baseline", "base.json", "--fail-on", "finding", "train.py") == 1
-    assert "new finding tf_cache" in project.output
-    assert project.check("--baseline", "base.json", "--fail-on", "9", "train.py") == 0
-
-
 def answered(project: Project, *words: str) -> tuple[int, dict[str, Any]]:
     """The exit status, and the answer as a program reads it from stdout."""
     status = project.check("--baseline", "base.json", *words, "--output-format", "json", "train.py")
@@ -138,8 +128,7 @@ def test_a_program_reads_each_reason_with_its_figures(project: Project) -> None:
     project.runs = [took(0.1, replace(INPUT_BOUND, findings=()))]
     project.check("--save-baseline", "base.json", "train.py")
     project.runs = [took(0.2)]
-    words = "--fail-on", "1.5", "--min-utilization", "0.8"
-    status, answer = answered(project, *words)
+    status, answer = answered(project, "--min-utilization", "0.8")
     assert (status, answer["outcome"], answer["exit_status"]) == (1, "failed", 1)
     kinds = {one["kind"]: one for one in answer["reasons"]}
     assert kinds["time"]["value"] == pytest.approx(1.0)
@@ -148,7 +137,6 @@ def test_a_program_reads_each_reason_with_its_figures(project: Project) -> None:
         INPUT_BOUND.verdict.utilization,
         0.8,
     )
-    assert "new finding" not in answer["text"]
 
 
 @pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
@@ -217,7 +205,6 @@ def test_a_run_that_ended_early_is_not_compared_though_some_steps_were_timed(
         (("--baseline", "base.json", "--json", "nowhere/r.json", "train.py"), "no folder nowhere"),
         (("--baseline", "base.json", "--max-regression", "10", "train.py"), "write 10% or 0.1"),
         (("--baseline", "base.json", "--max-regression", "x", "train.py"), "write 10% or 0.1"),
-        (("--baseline", "base.json", "--fail-on", "x", "train.py"), "fail_on"),
     ],
 )
 def test_wrong_usage_is_said_with_the_next_step(

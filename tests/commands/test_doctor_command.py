@@ -12,7 +12,7 @@ from trainperf.commands.cli import cli
 from trainperf.errors import TrainperfError
 from trainperf.evidence.traced import NOWHERE
 from trainperf.machine.doctor.checks import Check, Checkup
-from trainperf.self_test import Figure, SelfTest
+from trainperf.self_test.judging import Figure, SelfTest
 
 
 def found(measured: float | None) -> SelfTest:
@@ -24,7 +24,9 @@ def found(measured: float | None) -> SelfTest:
 def test_the_exit_status_says_whether_the_measuring_holds(
     measured: float | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainperf.self_test.self_test", lambda say, given: found(measured))
+    monkeypatch.setattr(
+        "trainperf.self_test.experiments.self_test", lambda say, given: found(measured)
+    )
     report = tmp_path / "report.json"
     done = CliRunner().invoke(cli, ["doctor", "--self-test", "--json", str(report)])
     assert done.exit_code == status, done.output

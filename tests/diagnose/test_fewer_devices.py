@@ -106,14 +106,6 @@ def test_ranks_are_halved_and_the_whole_job_is_the_last_point(measured):
     ]
 
 
-def test_the_number_of_mpirun_is_changed_and_its_threads_are_not(measured):
-    run = replace(TORCHRUN, command=("mpirun", "-np", "2", "python", "train.py"))
-    points, _, runs, _ = measured(run, seen(job(2)), [seen(None)])
-    assert [point.devices for point in points] == [1, 2]
-    assert runs[0].command == ("mpirun", "-np", "1", "python", "train.py")
-    assert runs[0].env == {}
-
-
 def test_a_mirrored_strategy_is_shown_fewer_devices(measured):
     points, _, runs, _ = measured(TORCHRUN, evidence_of("mirrored_cpus"), [seen(None)])
     assert [point.devices for point in points] == [1, 2]

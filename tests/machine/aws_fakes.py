@@ -1,9 +1,8 @@
-"""An instance metadata service, a price list and a machine's files, as tests need them."""
+"""An instance metadata service and a machine's files, as tests need them."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -45,11 +44,13 @@ def serving(answer: Callable[[BaseHTTPRequestHandler, str], Answer]) -> Iterator
                 self.send_response(status)
                 if 300 <= status < 400:
                     self.send_header("Location", f"{served.url}/elsewhere")
+                for name, value in getattr(self, "extra", {}).items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
 
-        do_GET = do_PUT = do_POST = _answer  # noqa: N815
+        do_GET = do_PUT = do_HEAD = _answer  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -87,31 +88,6 @@ def slow(seconds: float) -> Callable[[BaseHTTPRequestHandler, str], Answer]:
     def answer(request: BaseHTTPRequestHandler, body: str) -> Answer:
         time.sleep(seconds)
         return imds(request, body)
-
-    return answer
-
-
-def product(*prices: float | str, unit: str = "Hrs") -> str:
-    """One product of the price list, as the service gives it: JSON in a string."""
-    offers = {
-        f"SKU.{number}": {
-            "priceDimensions": {
-                f"SKU.{number}.1": {"unit": unit, "pricePerUnit": {"USD": str(price)}}
-            }
-        }
-        for number, price in enumerate(prices)
-    }
-    return json.dumps({"product": {"sku": "SKU"}, "terms": {"OnDemand": offers}})
-
-
-def price_list(prices: dict[str, float]) -> Callable[[BaseHTTPRequestHandler, str], Answer]:
-    """Answer `GetProducts` with the price of the type that the filters name."""
-
-    def answer(request: BaseHTTPRequestHandler, body: str) -> Answer:
-        filters = {one["Field"]: one["Value"] for one in json.loads(body)["Filters"]}
-        name = filters.get("instanceType") or filters["instanceName"]
-        found = [product(prices[name])] if name in prices else []
-        return 200, json.dumps({"FormatVersion": "aws_v1", "PriceList": found})
 
     return answer
 

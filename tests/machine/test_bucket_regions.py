@@ -2,99 +2,63 @@
 
 from __future__ import annotations
 
-import functools
-import os
+import http.client
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from aws_fakes import serving
 
-from kit.stubs import KEYS, Answer, Store, proxy
+from trainperf.machine import after_run
 from trainperf.machine.after_run import with_regions
 from trainperf.model import Objects
 
-pytestmark = pytest.mark.script
-
-boto3 = pytest.importorskip("boto3")
-botocore_loaders = pytest.importorskip("botocore.loaders")
-moto_server = pytest.importorskip("moto.server")
-
-loader = functools.cache(botocore_loaders.create_loader)
-
 DATA = Objects("data", prefix="train/", requests=10)
-AMPLE_S = 60.0
-"""Time enough on a machine that is busy with something else."""
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    server = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    port = server.get_host_and_port()[1]
-    s3 = boto3.client(
-        "s3",
-        endpoint_url=f"http://127.0.0.1:{port}",
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-    s3.create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-    yield port
-    server.stop()
+def asked(
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Callable[[BaseHTTPRequestHandler, str], tuple[int, str]],
+    *objects: Objects,
+) -> tuple[list[str | None], list[str]]:
+    """The regions that are found where S3 gives such answers, and what it was asked."""
+    with serving(answer) as server:
+        place, servers = server.url.removeprefix("http://"), []
+
+        def connect(name: str, timeout: float) -> http.client.HTTPConnection:
+            servers.append(name)
+            return http.client.HTTPConnection(place, timeout=timeout)
+
+        monkeypatch.setattr(http.client, "HTTPSConnection", connect)
+        found = with_regions(objects, "eu-north-1")
+    assert set(servers) <= {"s3.eu-north-1.amazonaws.com"}
+    return [bucket.region for bucket in found], [path for _, path, _, _ in server.asked]
 
 
-@pytest.fixture
-def store(port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr("botocore.session.create_loader", loader)  # reads large files, each time
-    with proxy(port) as made:
-        yield made
+def regional(status: int) -> Callable[[BaseHTTPRequestHandler, str], tuple[int, str]]:
+    def answer(request: BaseHTTPRequestHandler, body: str) -> tuple[int, str]:
+        request.extra = {"x-amz-bucket-region": "ap-south-1"}
+        return status, ""
+
+    return answer
 
 
-def region(store: Store, seconds: float = AMPLE_S, **env: str) -> str | None:
-    (found,) = with_regions([DATA], {**store.env, **env}, seconds)
-    return found.region
+@pytest.mark.parametrize("status", [200, 301, 403])
+def test_any_answer_says_where_the_bucket_is(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    assert asked(monkeypatch, regional(status), DATA) == (["ap-south-1"], ["/data"])
 
 
-def refusing(status: int, **headers: str):
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return lambda method, path: Answer(status, "", named)
-
-
-def test_without_credentials_nothing_is_asked(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert region(store, AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="") is None
-    assert store.asked == []
-
-
-def test_a_store_of_ones_own_is_not_asked(store: Store) -> None:
+def test_a_store_of_ones_own_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     minio = replace(DATA, endpoint="http://minio:9000")
-    assert with_regions([minio], store.env) == (minio,)
-    assert store.asked == []
+    assert asked(monkeypatch, regional(200), minio) == ([None], [])
 
 
-def test_a_store_that_never_answers_or_refuses_leaves_the_region_open(store: Store) -> None:
-    store.fault = refusing(404)
-    assert region(store) is None
-    store.fault = refusing(-1)
-    began = time.monotonic()
-    assert region(store, seconds=1.0) is None
-    assert time.monotonic() - began < AMPLE_S
-
-
-def test_a_bucket_is_asked_once_and_only_read(store: Store) -> None:
-    assert region(store) == "eu-west-1"
-    assert [line.split()[0] for line in store.asked] == ["HEAD"]
-
-
-@pytest.mark.parametrize("status", [301, 403])
-def test_an_answer_that_refuses_says_where_the_bucket_is(store: Store, status: int) -> None:
-    store.fault = refusing(status, x_amz_bucket_region="ap-south-1")
-    assert region(store) == "ap-south-1"
+def test_a_store_that_does_not_tell_or_never_answers_leaves_the_region_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert asked(monkeypatch, lambda request, body: (404, ""), DATA) == ([None], ["/data"])
+    monkeypatch.setattr(after_run, "REGIONS_S", 0.2)
+    found, _ = asked(monkeypatch, lambda request, body: (time.sleep(2), (200, ""))[1], DATA)
+    assert found == [None]

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kit.stubs import write
 from trainperf.machine import host
+from trainperf.samplers.container import Quota
 
 GIB = 1024**3
 MOUNT_V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -30,8 +29,8 @@ def test_the_smallest_limit_on_the_way_up_counts(tmp_path: Path) -> None:
             "sys/fs/cgroup/slice/pod/job/memory.max": f"{64 * GIB}\n",
         },
     )
-    assert host.cpu_quota(root) == 2.5
-    assert host.memory_limit(root) == host.MemoryLimit(limit=16 * GIB, available=14 * GIB)
+    assert Quota(root).cores == 2.5
+    assert host.memory_limit(root) == (16 * GIB, 14 * GIB)
 
 
 def test_version_1_limits_are_read(tmp_path: Path) -> None:
@@ -49,8 +48,8 @@ def test_version_1_limits_are_read(tmp_path: Path) -> None:
             "sys/fs/cgroup/memory/job/memory.stat": f"total_inactive_file {2 * GIB}\n",
         },
     )
-    assert host.cpu_quota(root) == 1.5
-    assert host.memory_limit(root) == host.MemoryLimit(limit=4 * GIB, available=3 * GIB)
+    assert Quota(root).cores == 1.5
+    assert host.memory_limit(root) == (4 * GIB, 3 * GIB)
 
 
 def test_a_container_without_a_namespace_sees_the_path_of_its_host(tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_a_container_without_a_namespace_sees_the_path_of_its_host(tmp_path: Pat
             "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
         },
     )
-    assert host.cpu_quota(root) == 3.0
+    assert Quota(root).cores == 3.0
 
 
 def test_only_nvidia_display_devices_count_as_gpus_on_the_bus(tmp_path: Path) -> None:
@@ -77,23 +76,3 @@ def test_only_nvidia_display_devices_count_as_gpus_on_the_bus(tmp_path: Path) ->
         write(tmp_path, {f"sys/bus/pci/devices/{name}/vendor": vendor + "\n"})
         write(tmp_path, {f"sys/bus/pci/devices/{name}/class": kind + "\n"})
     assert host.nvidia_on_the_bus(tmp_path) == 1
-
-
-INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [
-    ("docker", {".dockerenv": ""}, {}),
-    ("docker", {"proc/self/cgroup": "4:memory:/docker/0123abc\n"}, {}),
-    ("docker", {"proc/self/cgroup": "0::/system.slice/docker-0123abc.scope\n"}, {}),
-    ("podman", {"run/.containerenv": ""}, {}),
-    ("podman", {"proc/self/cgroup": "0::/machine.slice/libpod-0123abc.scope\n"}, {}),
-    ("kubernetes", {".dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
-    ("kubernetes", {"proc/self/cgroup": "0::/kubepods.slice/kubepods-pod1.slice/cri-2\n"}, {}),
-    ("ecs", {".dockerenv": ""}, {"ECS_CONTAINER_METADATA_URI_V4": "http://169.254.170.2/v4/1"}),
-    ("sagemaker", {"opt/ml/input/config/resourceconfig.json": "{}", ".dockerenv": ""}, {}),
-]
-
-
-@pytest.mark.parametrize(("kind", "files", "environment"), INSIDE)
-def test_a_container_is_known_by_what_it_leaves(
-    tmp_path: Path, kind: str, files: dict[str, str], environment: dict[str, str]
-) -> None:
-    assert host.container_kind(write(tmp_path, files), environment) == kind

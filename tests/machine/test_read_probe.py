@@ -127,17 +127,6 @@ def test_time_is_bounded_and_what_was_dropped_is_read_again(disk: Path) -> None:
     assert all(held(path) == 1.0 for path, _ in files)
 
 
-def test_holes_are_not_taken_for_a_fast_disk(disk: Path) -> None:
-    path = disk / "sparse.bin"
-    with path.open("wb") as file:
-        file.truncate(200 * 1024**2)
-
-    found = probe(sample([(str(path), 200 * 1024**2)]))
-
-    assert found.cold_bytes_s is None
-    assert "holes" in found.reason
-
-
 def test_a_pipe_that_has_taken_a_files_place_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 

@@ -103,7 +103,6 @@ def test_a_script_is_found_with_its_arguments_its_folder_and_the_python_of_its_p
     assert job.script == str(folder / "train.py")
     assert job.environment["ONLY_MINE"] == "a secret"
     assert "a secret" not in repr(job)
-    assert job.changed == ()
 
 
 def test_a_module_is_found_with_its_file(folder):
@@ -141,15 +140,6 @@ def test_below_a_shell_the_pythons_are_named(folder):
     assert error.hint == f"trainperf diagnose --pid {below.pid}"
 
 
-def test_below_the_shell_that_runs_it_trainperf_does_not_name_itself(folder, monkeypatch):
-    (folder / "run.sh").write_text(f"{sys.executable} train.py; true\n")
-    with started("bash", "run.sh", cwd=folder) as (process, _):
-        [below] = psutil.Process(process.pid).children()
-        with monkeypatch.context() as patch:
-            patch.setattr(running.os, "getpid", lambda: below.pid)
-            assert "is not Python, and starts none" in str(refused(process.pid))
-
-
 def test_a_kernel_of_a_notebook_is_refused(folder):
     (folder / "ipykernel_launcher.py").write_text(WAITS)
     with started(sys.executable, "-m", "ipykernel_launcher", cwd=folder) as (process, _):
@@ -177,15 +167,6 @@ def test_a_process_that_sees_other_files_is_refused(folder):
         pytest.skip("no mount namespace can be made here")
     with started(*inside, cwd=folder) as (process, _):
         assert "sees other files" in str(refused(process.pid))
-
-
-def test_sources_that_are_newer_than_the_job_are_named(folder):
-    with started(sys.executable, "train.py", cwd=folder) as (process, _):
-        later = psutil.Process(process.pid).create_time() + 60
-        for name in ("work.py", "train.py"):
-            os.utime(folder / name, (later, later))
-        job = running.read(process.pid)
-    assert job.changed == (str(folder / "train.py"), str(folder / "work.py"))
 
 
 def test_a_deleted_folder_is_refused_and_so_is_a_deleted_script(folder, tmp_path_factory):

@@ -214,7 +214,7 @@ def status(training: str, secondary: str, **more: Any) -> dict[str, Any]:
 def followed(*told: dict[str, Any] | Exception) -> tuple[str, list[str]]:
     said: list[str] = []
     made = service.Service(None, Jobs(*told), "us-east-1")
-    return service.follow(made, "job", said.append, poll_s=0.0)[0], said
+    return service.follow(made, "job", said.append, poll_s=0.0)["TrainingJobStatus"], said
 
 
 def test_each_change_of_status_is_said_once():
@@ -240,10 +240,14 @@ def test_a_look_that_fails_is_repeated_and_then_given_up():
         followed(status("InProgress", "Training"), *[lost] * service.LOST_POLLS)
 
 
+def failed(reason: str) -> dict[str, Any]:
+    output = {"S3OutputPath": "s3://out/runs"}
+    return status("Failed", "Failed", FailureReason=reason, OutputDataConfig=output)
+
+
 def test_a_job_that_failed_and_left_a_report_has_it_printed(aws, job_leaves, monkeypatch, tmp_path):
     job_leaves({"trainperf/diagnosis.json": saved(FAILED, tmp_path), "trainperf/exit-a.json": b"3"})
-    ended = ("Failed", "AlgorithmError: exit 3")
-    monkeypatch.setattr(service, "follow", lambda *_: ended)
+    monkeypatch.setattr(service, "follow", lambda *_: failed("AlgorithmError: exit 3"))
     result = call("submit", "train.py", *ASKED)
     assert result.exit_code == 3
     assert FAILED.verdict.text[:30] in result.stdout
@@ -255,8 +259,7 @@ def test_a_job_that_failed_with_an_output_but_no_report_gives_its_own_reason(
     aws, job_leaves, monkeypatch, left
 ):
     job_leaves(left)
-    ended = ("Failed", "AlgorithmError: pip failed")
-    monkeypatch.setattr(service, "follow", lambda *_: ended)
+    monkeypatch.setattr(service, "follow", lambda *_: failed("AlgorithmError: pip failed"))
     error = call("submit", "train.py", *ASKED).exception
     assert isinstance(error, ScriptFailed)
     assert "AlgorithmError: pip failed" in str(error)

@@ -82,17 +82,17 @@ def test_the_highest_memory_seen_counts_without_cache_that_can_go(tmp_path: Path
     assert (use.memory_limit, use.memory_peak) == (8 * GIB, 5 * GIB)
 
 
-def test_events_are_those_of_the_run_and_of_the_level_that_has_most(tmp_path: Path) -> None:
-    before = "low 0\nhigh 2\nmax 5\noom 1\noom_kill 1\n"
+def test_kills_are_those_of_the_run_and_of_the_level_that_has_most(tmp_path: Path) -> None:
+    before = "low 0\nhigh 2\noom_kill 1\n"
     root = version_2(
-        tmp_path, **{f"{JOB}/memory.events": "high 0\nmax 0\n", f"{POD}/memory.events": before}
+        tmp_path, **{f"{JOB}/memory.events": "high 0\n", f"{POD}/memory.events": before}
     )
     watch = ContainerWatch(root)
-    write(root, {f"{POD}/memory.events": "low 9\nhigh 2\nmax 8\noom 2\noom_kill 2\n"})
-    assert dict(watch.use().memory_events) == {"high": 0, "max": 3, "oom": 1, "oom_kill": 1}
+    write(root, {f"{POD}/memory.events": "low 9\nhigh 2\noom_kill 3\n"})
+    assert watch.use().memory_events == (("oom_kill", 2),)
 
 
-def test_version_1_counts_hits_of_a_limit_and_kills(tmp_path: Path) -> None:
+def test_version_1_counts_kills(tmp_path: Path) -> None:
     job = "sys/fs/cgroup/memory/job"
     root = write(
         tmp_path,
@@ -102,15 +102,14 @@ def test_version_1_counts_hits_of_a_limit_and_kills(tmp_path: Path) -> None:
             f"{job}/memory.limit_in_bytes": f"{GIB}\n",
             f"{job}/memory.usage_in_bytes": "5000\n",
             f"{job}/memory.stat": "cache 3\ntotal_inactive_file 2000\n",
-            f"{job}/memory.failcnt": "4\n",
             f"{job}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
         },
     )
     watch = ContainerWatch(root)
     oom = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"
-    write(root, {f"{job}/memory.failcnt": "10\n", f"{job}/memory.oom_control": oom})
+    write(root, {f"{job}/memory.oom_control": oom})
     use = watch.use()
-    assert dict(use.memory_events) == {"max": 6, "oom_kill": 1}
+    assert use.memory_events == (("oom_kill", 1),)
     assert (use.memory_limit, use.memory_peak) == (GIB, 3000)
 
 

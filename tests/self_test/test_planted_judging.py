@@ -7,9 +7,7 @@ from trainperf.self_test.judging import (
     BUSY,
     Figure,
     SelfTest,
-    neighbours,
     nothing_kept,
-    nothing_to_gain,
 )
 
 
@@ -35,18 +33,6 @@ def test_beside_busy_neighbours_a_figure_outside_its_band_says_nothing() -> None
     assert result(busy, figure(0.050)).holds is None
     assert figure(0.0505, others=BUSY + 0.1).status == "ok"
     assert figure(None).status == "unknown"
-
-
-def test_what_others_took_is_no_number_where_it_is_not_told() -> None:
-    assert neighbours(0.0).text == "others took 0.0 cores at most"
-    assert neighbours(None).text == "what others took of the cores is not told here"
-    assert figure(0.080, others=None).status == "problem"
-
-
-def test_a_finding_about_the_input_of_a_hidden_loader_is_a_problem() -> None:
-    assert nothing_to_gain([], []).status == "ok"
-    assert nothing_to_gain(["torch_workers"], []).status == "problem"
-    assert nothing_to_gain([], ["torch_workers"]).status == "problem"
 
 
 def test_a_repair_that_was_tried_and_not_kept_is_a_problem() -> None:

@@ -25,7 +25,7 @@ def test_pytorch_comes_first_and_the_one_named_before() -> None:
 
 
 def test_without_a_framework_one_sentence_says_so() -> None:
-    with pytest.raises(TrainperfError, match="/env/bin/python has neither PyTorch nor TensorFlow"):
+    with pytest.raises(TrainperfError, match="/env/bin/python has no PyTorch or TensorFlow"):
         find(None, only())
     with pytest.raises(TrainperfError, match="/env/bin/python has no TensorFlow"):
         find("tensorflow", only("torch"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.self_test import self_test
+from trainperf.self_test.experiments import self_test
 from trainperf.self_test.judging import as_json
 
 TESTS = Path(__file__).parents[1]

@@ -1,12 +1,10 @@
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 
 import pytest
 
 from kit.legs import LOOP, PLAIN, base_run, bench, changed, clock, queue, repeated, written
 from trainperf.model import Outcome
-from trainperf.recording.run import Epoch
 from trainperf.trial import budget, fresh
 from trainperf.trial.budget import Clock
 from trainperf.trial.fresh import FreshProcesses, Process
@@ -37,8 +35,8 @@ class Written(FreshProcesses):
         made = bench(self._run_of, folder)
         super().__init__(made, nullcontext())
 
-    def _process(self, leg, clock, holds):
-        self.started.append(leg.name)
+    def _process(self, candidate, clock):
+        self.started.append(candidate.name)
         return self.left.pop(0) if self.left else Process(None, (), None, None, OutOfTime())
 
     def compare_all(self, *names):
@@ -94,23 +92,6 @@ def test_the_unchanged_processes_are_the_control_of_each_other(tmp_path):
     assert control.speedup == pytest.approx(0.10 / 0.11, rel=0.01)
     assert control.floor >= 0.08
     assert control.reproducible is True
-
-
-def test_slices_of_another_kind_are_compared_with_those_of_a_process_that_made_some(tmp_path):
-    in_steps, epoch = process(), Epoch(30, 0.0, 3.0)
-    in_epochs = [replace(p, holds=epoch) for p in (process(0.2), process())]
-    order = [in_steps, process(), process(), in_steps]
-    engine = Written(tmp_path, *order, *in_epochs, in_epochs[1], in_epochs[0], in_steps)
-    engine.compare_all("b")
-    (again,) = engine.compare(
-        [replace(changed(engine._run_of, engine.script, "", "c"), holds=epoch)],
-        engine.time,
-    )
-    assert engine.started == ["", "b", "b", "", "", "c", "c", ""]
-    assert again.ratio.speedup == pytest.approx(2.0, rel=0.01)
-    assert engine.baseline(epoch).step_s == pytest.approx(0.2, rel=0.02)
-    engine._unchanged = [in_steps]
-    assert engine.baseline(epoch).step_s == pytest.approx(0.1, rel=0.02), "of what there is"
 
 
 # ------------------------------------------------------------------- real processes

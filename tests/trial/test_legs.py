@@ -1,11 +1,9 @@
 """Legs that take turns: what is measured, and what survives whatever goes wrong."""
 
-import math
 import os
 import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -30,25 +28,10 @@ from kit.legs import (
 )
 from kit.processes import LONG_S, gone
 from trainperf.run.stopping import Guard
-from trainperf.trial.contest import take
 from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.legs.leg import Leg
-from trainperf.trial.ratio import Pair
 
 pytestmark = [pytest.mark.script, pytest.mark.timeout(300), pytest.mark.usefixtures("nothing_left")]
-
-FED = (
-    LOOP
-    + """
-batches = queue.Queue(maxsize=64)
-def produce():
-    while True:
-        time.sleep(0.010)
-        batches.put(object())
-threading.Thread(target=produce, daemon=True).start()
-train(lambda number: batches.get())
-"""
-)
 
 
 @pytest.fixture(autouse=True)
@@ -76,35 +59,6 @@ def test_the_users_file_stays_as_it_is_and_no_leg_leaves_anything(tmp_path):
     compared(tmp_path, PLAIN.format(0.02), PLAIN.format(0.01), seconds=5.0)
     assert (script.read_bytes(), script.stat().st_mtime_ns) == before
     assert list((tmp_path / "runs").iterdir()) == []
-
-
-class Sleeper(Leg):
-    """A leg that is left alone for a while before each of its slices."""
-
-    def run_slice(self, *args):
-        time.sleep(0.25)
-        return super().run_slice(*args)
-
-
-def against_itself(tmp_path, kind, pairs=8):
-    run = base_run(written(tmp_path, FED))
-    base, other = Leg("", run, tmp_path / "base"), kind("same", run, tmp_path / "same")
-    with Guard() as guard:
-        try:
-            warm_up([base, other], guard)
-            turns = [base, *([other, base] * pairs)]
-            rates = [take(leg, 0.01, 0.0, lambda: False)[0].rate for leg in turns]
-        finally:
-            base.end()
-            other.end()
-    made = [Pair(rates[n], rates[n - 1], rates[n + 1], 30) for n in range(1, len(rates), 2)]
-    return math.exp(statistics.median(pair.log_ratio for pair in made))
-
-
-@pytest.mark.alone
-@repeated
-def test_batches_made_during_a_longer_pause_flatter_nobody(tmp_path):
-    assert 0.93 < against_itself(tmp_path, Sleeper) < 1.07
 
 
 FAULTS = {

@@ -9,6 +9,7 @@ from trainperf.recording.run import Epoch
 from trainperf.trial.budget import MIN_PAIRS
 from trainperf.trial.contest import OF_CONTROL
 from trainperf.trial.legs.faults import LegFailed
+from trainperf.trial.queue import PROCESSES
 
 QUICK = {"start_s": 0.1}
 
@@ -211,11 +212,16 @@ def quiet(step_s):
     return {"step_s": step_s, "noise": 0.01}
 
 
+def twice(one, other=None):
+    """How the two processes of a change that is to be judged behave."""
+    return {f"x ({name})": how for name, how in zip(PROCESSES, (one, other or one), strict=True)}
+
+
 @pytest.mark.parametrize("gain", [1.0, 1.05, 1.5, 0.9])
 def test_a_change_that_is_to_be_judged_runs_in_two_processes_until_it_is(compared, gain):
-    machine = Machine(x=quiet(0.1 / gain), control=quiet(0.1))
+    machine = Machine(**twice(quiet(0.1 / gain)), control=quiet(0.1))
     found = compared(machine, [candidate("x", difference=0.02)])["x"].ratio
-    assert [leg.name for leg in machine.legs].count("x") == 2
+    assert len(machine.legs) == 4
     assert found.low - 0.005 <= gain <= found.high + 0.005
     told = 1 if found.low > 1.02 else -1 if found.high < 1 / 1.02 else 0
     assert told == (gain > 1) - (gain < 1)
@@ -223,16 +229,16 @@ def test_a_change_that_is_to_be_judged_runs_in_two_processes_until_it_is(compare
 
 
 def test_a_process_that_is_quick_for_its_whole_life_proves_no_change(compared):
-    machine = Machine(x=[quiet(0.08), quiet(0.1)], control=quiet(0.1))
+    machine = Machine(**twice(quiet(0.08), quiet(0.1)), control=quiet(0.1))
     found = compared(machine, [candidate("x", difference=0.02)], 60.0)["x"].ratio
     assert found.low < 1.02
-    lucky = Machine(x=quiet(0.08), control=quiet(0.08))  # all but the script's first process
+    lucky = Machine(**twice(quiet(0.08)), control=quiet(0.08))  # all but the script's first process
     found = compared(lucky, [candidate("x", difference=0.02)], 60.0)["x"].ratio
     assert found.low < 1.02 < found.high
 
 
 def test_a_judged_change_that_fails_in_one_process_has_failed(compared):
-    machine = Machine(x=[quiet(0.1), {**quiet(0.1), "fails_at": 3}], control=quiet(0.1))
+    machine = Machine(**twice(quiet(0.1), {**quiet(0.1), "fails_at": 3}), control=quiet(0.1))
     found = compared(machine, [candidate("x", difference=0.02)])["x"]
-    assert str(found.failure) == "x breaks"
-    assert all(leg.ended for leg in machine.legs if leg.name == "x")
+    assert str(found.failure) == "x (in another) breaks"
+    assert all(leg.ended for leg in machine.legs if leg.name.startswith("x"))

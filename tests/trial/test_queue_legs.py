@@ -7,7 +7,6 @@ from itertools import pairwise
 import psutil
 import pytest
 
-from kit.exchange import soon
 from kit.legs import (
     LOOP,
     PLAIN,
@@ -17,7 +16,6 @@ from kit.legs import (
     clock,
     queue,
     repeated,
-    states,
     written,
 )
 from trainperf.model import Outcome
@@ -75,49 +73,6 @@ def test_twice_as_fast_is_seen_to_be_so_whatever_room_there_is(tmp_path, slots):
     assert outcomes == [Outcome.KEPT, Outcome.NO_EFFECT]
     assert 1.5 < measured[0].ratio.speedup < 2.3
     assert 0.8 < base.control.speedup < 1.25
-
-
-SLOW = (
-    LOOP
-    + """
-for _ in range(250):
-    work(0.01)
-train(lambda number: time.sleep(0.005))
-"""
-)
-
-
-SLOWLY = ("slow", True, True)
-
-
-@pytest.mark.alone
-@repeated
-def test_a_leg_that_starts_slowly_stands_still_while_others_have_slices(
-    tmp_path, mark, monkeypatch
-):
-    script = written(tmp_path, PLAIN.format(0.02))
-    run = base_run(script)
-    slow, half = changed(run, script, SLOW, "slow"), changed(run, script, PLAIN.format(0.01))
-    stood, run_slice = [], Leg.run_slice
-
-    def noted(leg, *given):
-        others = [leg for leg in engine._made if (leg.name, leg.starting, leg.alive) == SLOWLY]
-        for pid in [other._process.pid for other in others]:
-            stood.append(soon(lambda pid=pid: pid in dict(states(mark))))
-        return run_slice(leg, *given)
-
-    monkeypatch.setattr(Leg, "run_slice", noted)
-    with queue(run, tmp_path) as engine:
-        found, _ = engine.compare([slow, half], clock())
-        (leg,) = [one for one in engine._made if one.name == "slow"]
-    assert stood
-    assert all(stood)
-    assert found.ratio.speedup > 1.5
-    (ready,) = [event for event in leg.trained if event["e"] == "leg"]
-    paused = sum(end - since for since, end in leg._idle)
-    assert paused > 0.3
-    assert leg.ready_s == pytest.approx(ready["t"] - leg.started_s - paused, abs=0.3)
-    assert found.start.ready_s == pytest.approx(leg.ready_s, abs=0.3)
 
 
 @pytest.mark.alone
@@ -218,18 +173,6 @@ def test_who_runs_out_of_memory_beside_many_is_measured_alone_and_the_next_besid
     assert all(one.ratio.speedup > 1.5 for one in found)
     assert {one.note for one in found} == {"", ALONE}
     assert engine._slots == 3
-
-
-@pytest.mark.alone
-def test_where_two_fit_the_control_comes_first_and_then_each_candidate(tmp_path):
-    engine, candidate = on_card(tmp_path, most=2, slots=2)
-    with engine:
-        found = engine.compare([candidate(name) for name in "ab"], clock())
-        control = engine.baseline().control
-    assert all(one.ratio.speedup > 1.5 for one in found)
-    assert {one.note for one in found} == {""}
-    assert control.pairs >= 6
-    assert 0.8 < control.speedup < 1.25
 
 
 def test_a_script_that_fits_but_once_is_not_compared_beside_itself(tmp_path):

@@ -75,17 +75,6 @@ def test_of_ranks_that_are_gone_at_once_the_first_to_fail_is_the_cause(tmp_path)
     assert reason(None, events, tmp_path, 2, gone=[100, 101]) == cause
 
 
-def test_a_rank_that_its_launcher_ends_is_not_the_cause(tmp_path):
-    events = job(rank(0), rank(1))
-    events[101].append(error("bad sample", 8.0))
-    (tmp_path / "output.log").write_text("Signal 15 (SIGTERM) received by PID 100\n")
-    assert (
-        reason(None, events, tmp_path, 2, gone=[100, 101])
-        == "fails on rank 1: ValueError: bad sample"
-    )
-    assert "lost rank 0" in reason(None, job(rank(0), rank(1)), tmp_path, 2, gone=[100])
-
-
 def test_a_rank_whose_loop_ended_is_not_lost(tmp_path):
     events = job(rank(0), rank(1))
     assert reason(None, events, tmp_path, 2, gone=[101]) == (

@@ -8,8 +8,9 @@ import pytest
 from kit.legs import PLAIN, base_run, bench, changed, clock, repeated, written
 from kit.simulated import Machine, candidate
 from trainperf.model import Length, Ratio, Training
+from trainperf.trial.queue import PROCESSES
 from trainperf.trial.ratio import of_two
-from trainperf.trial.repeat import PAIRS, PROCESSES, Repeated, left_to_whole_runs, repeat
+from trainperf.trial.repeat import PAIRS, Repeated, left_to_whole_runs, repeat
 
 FIRST, SECOND = (f"fix ({process})" for process in PROCESSES)
 
@@ -43,9 +44,9 @@ def test_a_gain_that_may_be_as_large_a_loss_does_not_stand():
     assert Repeated(ratio(1.3, 0.4), (1.3,)).stands
 
 
-def repeated_on(machine, monkeypatch, seconds=600.0, slots=10, say=lambda text, share: None):
+def repeated_on(machine, monkeypatch, seconds=600.0, slots=10):
     """What comes of repeating "fix" on a machine with simulated legs."""
-    bench = replace(machine.queue(monkeypatch, slots=slots).bench, say=say)
+    bench = machine.queue(monkeypatch, slots=slots).bench
     return repeat(bench, candidate("fix"), machine.clock(seconds))
 
 
@@ -57,14 +58,6 @@ def test_what_repeats_in_two_pairs_of_processes_stands(monkeypatch, step_s, stan
     found = repeated_on(machine, monkeypatch, slots=slots)
     assert found.stands is stands
     assert found.pairs == pytest.approx((0.1 / step_s, 0.1 / step_s), rel=0.03)
-
-
-def test_progress_names_what_is_repeated(monkeypatch):
-    told = []
-    changed = {"step_s": 0.05, "noise": 0.01}
-    machine = Machine(**{FIRST: changed, SECOND: changed})
-    repeated_on(machine, monkeypatch, say=lambda text, _: told.append(text))
-    assert any("; fastest so far fix (in " in text for text in told)
 
 
 def test_a_process_that_is_slow_for_its_whole_life_makes_no_gain(monkeypatch):

@@ -5,7 +5,6 @@ import pytest
 
 from fixes.boxes import GIB, box
 from recordings import recording
-from trainperf.machine.host import MemoryLimit
 from trainperf.model import CudaDevice, Device, GpuSample, HostSample, Sample
 from trainperf.recording.machine.machine import Gpu
 from trainperf.trial.legs import room as room_module
@@ -39,21 +38,21 @@ def gpu(index=0, total=16 * GIB):
 def test_memory_is_that_of_the_largest_moment_and_some_of_it_stays_free():
     found = room(recording(samples=samples(GIB, 4 * GIB, 2 * GIB)), box(memory_available=32 * GIB))
     assert found.legs == 6
-    assert found.reason == "the script takes 4.0 GiB of memory, and 32.0 GiB is free"
+    assert found.reason == "the script takes 4.00 GiB of memory, and 32.0 GiB is free"
 
 
 def test_shared_memory_counts():
     full = box(shm_total=64 * 2**20, shm_free=60 * 2**20)
     found = room(recording(samples=samples(GIB), shm_used=20 * 2**20), full)
     assert found.legs == 2
-    assert found.reason == "the script takes 20 MiB of /dev/shm, and 60 MiB is free"
+    assert found.reason == "the script takes 20.0 MiB of /dev/shm, and 60.0 MiB is free"
 
 
 def test_gpu_memory_is_what_the_run_added_to_what_was_taken_before():
     seen = on_gpus([2 * GIB], [7 * GIB], [6 * GIB])
     found = room(recording(samples=seen, gpus=(gpu(),)), box())
     assert found.legs == 2
-    assert found.reason == "the script takes 5.0 GiB of the memory of GPU 0, and 14.0 GiB is free"
+    assert found.reason == "the script takes 5.00 GiB of the memory of GPU 0, and 14.0 GiB is free"
 
 
 TORCH = {"e": "framework", "name": "torch", "gpus": [{"number": 0, "used": True}]}
@@ -112,9 +111,9 @@ def test_where_nobody_tells_the_memory_of_a_gpu_two_legs_live_together():
     [
         (50, None, False),
         (4, None, True),
-        (50, MemoryLimit(10, 4), False),
-        (50, MemoryLimit(1000, 4), True),
-        (4, MemoryLimit(10, 9), True),
+        (50, (10, 4), False),
+        (50, (1000, 4), True),
+        (4, (10, 9), True),
     ],
 )
 def test_memory_runs_out_in_the_machine_or_in_the_control_group(

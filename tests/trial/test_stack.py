@@ -281,12 +281,3 @@ def test_a_partner_is_kept_for_a_gain_that_is_sure_only(more):
     wide = Bench({"autocast": 2.0}, with_pairs=False)
     wide.one = lambda candidate: Measured(candidate, Ratio(2.0 * more, 1.9, 3.0, 8, 24), LOSSES)
     assert stack(winners[:1], wide.means, ["layout"]).fixes == ("autocast",)
-
-
-def test_a_partner_is_sure_without_what_adds_nothing_as_well():
-    shared = Bench({"autocast": 2.0, "idle": 1.5, "layout": 1.4}, share=[("autocast", "idle")])
-    usual = shared.one
-    unsure = Measured(named("autocast+layout"), Ratio(2.2, 1.99, 2.5, 8, 24), LOSSES)
-    shared.one = lambda one: unsure if one.name == unsure.name else usual(one)
-    winners = [measured("autocast", 2.0), measured("idle", 1.5)]
-    assert stack(winners, shared.means, ["layout"]).fixes == ("autocast",)

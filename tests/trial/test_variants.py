@@ -31,11 +31,11 @@ def test_what_costs_more_once_than_the_training_saves_is_not_kept():
     beside = replace(BASELINE, start=Start(10.0))
     for steps, outcome in [(100, Outcome.LOSES), (10_000, Outcome.KEPT), (None, Outcome.KEPT)]:
         found = sort_out([slow], lambda _: beside, "late", steps)
-        assert found.best["a"].outcome is outcome
+        assert found.found["a"].outcome is outcome
         assert len(found.winners) == (outcome is Outcome.KEPT)
     found = sort_out([slow], lambda _: beside, "late", 100)
-    even = found.best["a"].break_even_steps
-    assert found.best["a"].reason == (
+    even = found.found["a"].break_even_steps
+    assert found.found["a"].reason == (
         f"the 30.0 s that it costs once are earned back after {even:,} steps, "
         "and this training has 100"
     )
@@ -45,7 +45,7 @@ def test_the_fastest_way_wins_and_the_others_say_so():
     found = sorted_out(
         tried("a", 1.5, "workers=1"), tried("a", 1.9, "workers=2"), tried("a", 1.7, "workers=4")
     )
-    assert found.best["a"].variant == "workers=2"
+    assert found.found["a"].variant == "workers=2"
     assert [(one.variant, one.outcome, one.reason) for one in found.others] == [
         ("workers=1", Outcome.REDUNDANT, "workers=2 gives more"),
         ("workers=4", Outcome.REDUNDANT, "workers=2 gives more"),
@@ -56,19 +56,19 @@ def test_the_fastest_way_wins_and_the_others_say_so():
 
 def test_a_way_that_is_not_kept_never_beats_one_that_is():
     found = sorted_out(tried("a", 1.2, "workers=1"), tried("a", 3.0, "workers=2", "it crashed"))
-    assert found.best["a"].variant == "workers=1"
+    assert found.found["a"].variant == "workers=1"
     assert [(one.variant, one.outcome) for one in found.others] == [("workers=2", Outcome.FAILED)]
 
 
 def test_what_changes_the_experiment_is_measured_and_not_kept():
     measured = tried("a", 3.2)
     found = apart(measured)
-    assert (found.best["a"].outcome, found.best["a"].kept) == (Outcome.CHANGES, False)
-    assert found.best["a"].speedup == 3.2
-    assert "trainperf fix --only a" in found.best["a"].reason
+    assert (found.found["a"].outcome, found.found["a"].kept) == (Outcome.CHANGES, False)
+    assert found.found["a"].speedup == 3.2
+    assert "trainperf fix --only a" in found.found["a"].reason
     assert found.winners == ()
     found = apart(tried("a", 0.9))
-    assert found.best["a"].outcome is Outcome.SLOWER
+    assert found.found["a"].outcome is Outcome.SLOWER
 
 
 def apart(*pairs):
@@ -79,7 +79,7 @@ def apart(*pairs):
 
 def test_of_ways_that_change_the_experiment_the_one_that_gives_most_is_chosen():
     found = apart(tried("a", 1.5, "batch=16"), tried("a", 2.0, "batch=32"))
-    assert (found.best["a"].variant, found.best["a"].outcome) == ("batch=32", Outcome.CHANGES)
+    assert (found.found["a"].variant, found.found["a"].outcome) == ("batch=32", Outcome.CHANGES)
     (other,) = found.others
     assert (other.outcome, other.reason) == (Outcome.CHANGES, "batch=32 gives more")
     assert found.choices["a"].data == {"way": "batch=32"}
@@ -94,7 +94,7 @@ def test_of_two_ways_the_one_wins_with_which_the_whole_training_ends_sooner():
     )
     for steps, better in [(2000, "parts"), (100_000, "whole"), (None, "whole")]:
         found = sort_out([whole, parts], lambda _: beside, "late", steps)
-        assert found.best["a"].variant == better
+        assert found.found["a"].variant == better
         assert found.choices["a"].data["way"] == better
     found = sort_out([whole, parts], lambda _: beside, "late", 2000)
     assert [(one.variant, one.outcome, one.reason) for one in found.others] == [

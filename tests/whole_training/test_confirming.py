@@ -260,14 +260,6 @@ def test_what_was_timed_in_place_is_kept_without_whole_runs(confirm, timed, last
     assert whole.reason == "whole runs would take 300 s"
 
 
-def test_what_was_timed_in_place_stands_on_what_the_steps_gave(confirm, timed, lasting, kept):
-    both = replace(kept, trials=(KEPT, OPEN), patch=replace(kept.patch, findings=()))
-    tried, whole = confirm(TOO_LONG, both, lasting, [timed])
-    assert [one.kept for one in tried.trials] == [True, True]
-    assert [one.after_s for one in whole.items] == [2.0, 2.0]
-    assert len(confirm.asked[0]) == 2, "one patched version, with both"
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from trainperf import store
 from trainperf.check.judging import BUSY, Judged, judge, noise
-from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, MOST_RUNS, Repeat, Runs, repeat
+from trainperf.check.running import ALARM_RUNS, BASELINE_RUNS, Repeat, Runs, repeat
 from trainperf.errors import TrainperfError
 from trainperf.model import (
     Answer,
@@ -17,7 +17,6 @@ from trainperf.model import (
     CheckedTimes,
     Compared,
     Diagnosis,
-    Finding,
     Reason,
 )
 from trainperf.model.words import seconds, share
@@ -28,14 +27,10 @@ POOR = 0.05
 
 @dataclass(frozen=True)
 class Limits:
-    """The criteria of a check: shares of 1, None where none was given.
-
-    `fail_on` is "none", "any", or the speed-up from which a new finding counts.
-    """
+    """The criteria of a check: shares of 1, None where none was given."""
 
     max_regression: float
     min_utilization: float | None
-    fail_on: str | float
     strict: bool
 
 
@@ -52,14 +47,9 @@ class Baseline(Diagnosis):
 
 
 def answer(saved: Baseline, against: Compared, runs: Runs, limits: Limits) -> Check:
-    """Say whether the runs pass: times, new findings, utilisation. Pure.
-
-    A new finding fails a check if it is in every run and in none of the baseline's, worth
-    enough in each; in fewer runs than `MOST_RUNS` it is a doubt, and so it is where another
-    version of trainperf, which may not have looked for it, saved the baseline.
-    """
+    """Say whether the runs pass: times, utilisation. Pure."""
     times = judge(saved.runs, runs.repeats, limits.max_regression)
-    reasons = tuple(_reasons(saved, times, runs, limits))
+    reasons = tuple(_reasons(times, runs, limits))
     told = {reason.outcome for reason in reasons}
     outcome: Answer = "failed" if "failed" in told else "undecided" if told else "passed"
     return Check(
@@ -76,15 +66,13 @@ def answer(saved: Baseline, against: Compared, runs: Runs, limits: Limits) -> Ch
 def settled(saved: Baseline, runs: Runs, limits: Limits) -> bool:
     """Whether another run could not change the answer, or need not: a pass stands at once.
 
-    Slower or otherwise worse than allowed is asked for again, until `ALARM_RUNS` agree; a
-    finding until all runs do.
+    Slower or otherwise worse than allowed is asked for again, until `ALARM_RUNS` agree.
     """
     times = judge(saved.runs, runs.repeats, limits.max_regression)
     enough = len(runs.repeats) >= ALARM_RUNS
-    if any(reason.outcome == "failed" for reason in _reasons(saved, times, runs, limits)):
+    if any(reason.outcome == "failed" for reason in _reasons(times, runs, limits)):
         return enough and times.outcome != "undecided"
-    same = saved.trainperf_version == runs.diagnosis.trainperf_version
-    if (same and _new(saved, runs, limits)) or times.change > limits.max_regression:
+    if times.change > limits.max_regression:
         return False
     return times.outcome == "passed" or not times.again or enough
 
@@ -100,7 +88,7 @@ def shortcomings(repeats: Sequence[Repeat]) -> Iterator[str]:
         yield f"other programs kept {others:.1f} cores busy: save it again without them"
 
 
-def _reasons(saved: Baseline, times: Judged, runs: Runs, limits: Limits) -> Iterator[Reason]:
+def _reasons(times: Judged, runs: Runs, limits: Limits) -> Iterator[Reason]:
     """What keeps the runs from passing; the first of those of one outcome is told."""
     busy = [run.utilization for run in runs.repeats if run.utilization is not None]
     floor = limits.min_utilization
@@ -110,51 +98,9 @@ def _reasons(saved: Baseline, times: Judged, runs: Runs, limits: Limits) -> Iter
         why = "slower" if times.outcome == "failed" else times.reason
         text = f"{why}: {_figures(times, limits)}"
         yield Reason("time", times.outcome, text, times.change, limits.max_regression)
-    for finding in _new(saved, runs, limits):
-        yield _of_finding(finding, _uncertain(saved, runs), limits)
     if floor is not None and busy and max(busy) < floor:
         text = f"utilisation {max(busy) * 100:.0f} %, at least {floor * 100:.0f} % is wanted"
         yield Reason("utilization", "failed", text, max(busy), floor)
-
-
-def _new(saved: Baseline, runs: Runs, limits: Limits) -> list[Finding]:
-    """The findings of all runs, worth enough in each, that no run of the baseline had."""
-    if limits.fail_on == "none":
-        return []
-    known = {name for run in saved.runs for name in run.findings}
-    always = set.intersection(*(_found(run, limits.fail_on) for run in runs.repeats))
-    return [finding for finding in runs.diagnosis.findings if finding.id in always - known]
-
-
-def _found(run: Repeat, fail_on: str | float) -> set[str]:
-    """The findings of a run that are worth enough in it; one without a bound always is."""
-    bounds = run.bounds or (None,) * len(run.findings)
-    pairs = zip(run.findings, bounds, strict=True)
-    return {name for name, bound in pairs
-            if isinstance(fail_on, str) or bound is None or bound >= fail_on}  # fmt: skip
-
-
-def _uncertain(saved: Baseline, runs: Runs) -> str:
-    """Why a finding that the baseline has not may be no news; "" if nothing says so."""
-    if saved.trainperf_version != runs.diagnosis.trainperf_version:
-        version = saved.trainperf_version
-        return f"trainperf {version}, which saved the baseline, may not have looked for it"
-    if len(runs.repeats) < MOST_RUNS:
-        return f"seen in {len(runs.repeats)} of {MOST_RUNS} runs only"
-    return ""
-
-
-def _of_finding(finding: Finding, uncertain: str, limits: Limits) -> Reason:
-    worth = "" if finding.bound is None else f" (up to {finding.bound:.2f}×)"
-    text = f"new finding {finding.id}{worth}: {finding.title}"
-    return Reason(
-        "finding",
-        "undecided" if uncertain else "failed",
-        f"{text}; {uncertain}" if uncertain else text,
-        finding.bound,
-        None if isinstance(limits.fail_on, str) else limits.fail_on,
-        finding=finding.id,
-    )
 
 
 def _line(outcome: Answer, times: Judged, reasons: Sequence[Reason], limits: Limits) -> str:

@@ -31,9 +31,6 @@ MOST_RUNS = 5
 ENDS_ALL = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED, Ending.INTERRUPTED)
 """Endings after which there is nothing to compare, whatever was timed before."""
 
-Observe = Callable[[], Diagnosis]
-"""Runs the script once and says what was seen."""
-
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 """The name of the last start of the kernel (Linux), the same in every container on it."""
 
@@ -89,7 +86,7 @@ class Repeat:
     steps with `noise`, half its interval as a share of it. `agreement` is how far the
     fastest quarter of the runs of steps reaches above `fastest_s`, as a share of it.
     `cores` is what the script kept busy, `others` what other programs did meanwhile, `idle`
-    what nobody did. `bounds` stand beside `findings`. `hosts` are names of the machine:
+    what nobody did. `hosts` are names of the machine:
     its own, and that of its last start, which the containers on it have in common.
     None where not measured.
     """
@@ -102,9 +99,7 @@ class Repeat:
     cores: float | None = None
     others: float | None = None
     utilization: float | None = None
-    findings: tuple[str, ...] = ()
     speed: Speed | None = None
-    bounds: tuple[float | None, ...] = ()
     idle: float | None = None
     hosts: tuple[str, ...] = ()
 
@@ -121,30 +116,28 @@ class Runs:
     ended: Diagnosis | None = None
 
 
-@dataclass(frozen=True)
-class Means:
-    """How runs are made: the effects, and the moment by which the last must have begun."""
+def run(
+    observe: Callable[[], Diagnosis],
+    calibrate: Callable[[], Speed | None],
+    until: float,
+    at_least: int,
+    settled: Callable[[Runs], bool],
+    clock: Callable[[], float] = time.monotonic,
+) -> Runs:
+    """Run the script by `observe` until `settled`, `at_least` times; stops when the time is over.
 
-    observe: Observe
-    speed: Callable[[], Speed | None]
-    until: float
-    clock: Callable[[], float] = time.monotonic
-
-
-def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
-    """Run the script until `settled`, `at_least` times; stops when the time is over.
-
-    No run begins that would not end in time if it took as long as the one before it.
+    `calibrate` times the machine beside the runs. No run begins that would not end by `until` if it
+    took as long as the one before it.
     """
     runs: Runs | None = None
-    beside = means.speed()
+    beside = calibrate()
     while True:
-        began = means.clock()
-        diagnosis = means.observe()
+        began = clock()
+        diagnosis = observe()
         made = () if runs is None else runs.repeats
         if diagnosis.step_s is None or diagnosis.ending in ENDS_ALL:
             return Runs(diagnosis, made, diagnosis)
-        before, beside = beside, means.speed()
+        before, beside = beside, calibrate()
         latest = repeat(diagnosis, _faster(before, beside), text(_BOOT) or "")
         fastest = min((run.fastest_s for run in made), default=math.inf)
         if runs is not None and latest.fastest_s >= fastest:
@@ -153,7 +146,7 @@ def run(means: Means, at_least: int, settled: Callable[[Runs], bool]) -> Runs:
         many = len(runs.repeats)
         if many >= MOST_RUNS or (many >= at_least and settled(runs)):
             return runs
-        if 2 * means.clock() - began > means.until:
+        if 2 * clock() - began > until:
             return runs
 
 
@@ -196,9 +189,7 @@ def repeat(diagnosis: Diagnosis, speed: Speed | None = None, boot: str = "") -> 
         cores=cores,
         others=others,
         utilization=diagnosis.verdict.utilization,
-        findings=tuple(finding.id for finding in diagnosis.findings),
         speed=speed,
-        bounds=tuple(finding.bound for finding in diagnosis.findings),
         idle=idle,
         hosts=tuple(filter(None, (box.hostname, boot))),
     )

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-
-import psutil
 
 from trainperf import ranks
 from trainperf.errors import TrainperfError
 from trainperf.model import Run
 from trainperf.model.diagnosis import RunningJob
 from trainperf.run.running import Job, is_alive
-from trainperf.samplers.nvml import NvmlSampler
 from trainperf.samplers.process_tree import ProcessTree
 from trainperf.settings import PREFIX
-from trainperf.trial.legs.ports import MASTER_PORT, shared_port, with_own_port
+from trainperf.trial.legs.ports import MASTER_PORT, with_own_port
 
 OURS = ("TERM", "COLUMNS", "LINES", "COLORTERM", "NO_COLOR", "FORCE_COLOR")
 """Variables of the terminal that the report goes to, and of trainperf (`PREFIX`): they stay."""
@@ -42,46 +37,19 @@ def startable(job: Job) -> Job:
         )
     ranks.check_alone(job.command, job.environment)
     run = Run(job.command, job.cwd, job.label, env=job.environment)
-    if shared_port(run, "") and (port := _fixed_port(job)):
-        raise TrainperfError(
-            f"the running job listens at port {port}, which {job.label} names: started again, it "
-            "would listen, or connect, there as well",
-            "let the script take the port from its environment, or wait for the end of the job",
-        )
     run = with_own_port(run, several=MASTER_PORT in job.environment)
     return replace(job, command=run.command, environment=run.env)
 
 
-def _fixed_port(job: Job) -> int | None:
-    """A port that the job listens at and that its script names."""
-    if job.script is None:
-        return None
-    try:
-        text = Path(job.script).read_text(encoding="utf-8", errors="replace")
-        tree = {job.pid, *(one.pid for one in psutil.Process(job.pid).children(recursive=True))}
-        open_ = psutil.net_connections(kind="tcp")
-    except (OSError, psutil.Error):
-        return None  # it has ended, or nobody tells
-    ports = {
-        one.laddr.port
-        for one in open_
-        if one.laddr and one.pid in tree and one.status == psutil.CONN_LISTEN
-    }
-    return next((one for one in sorted(ports) if re.search(rf"\b{one}\b", text)), None)
-
-
-def said(job: Job) -> Iterator[str]:
+def said(job: Job) -> tuple[str, str]:
     """Lines that say what will be run, before it is."""
     which = f"process {job.asked}"
     if job.pid != job.asked:
         which += f" was started by process {job.pid}, which"
-    yield f"{which} runs: cd {shlex.quote(job.cwd)} && {shlex.join(job.command)}"
-    yield (
-        "the same is run beside it, with its whole environment, which is not kept; the running job "
-        "is left alone"
+    return (
+        f"{which} runs: cd {shlex.quote(job.cwd)} && {shlex.join(job.command)}",
+        "the same is run beside it, with its whole environment, which is not kept",
     )
-    if job.changed:
-        yield f"changed since it was started: {', '.join(map(os.path.basename, job.changed))}"
 
 
 class Beside:
@@ -92,10 +60,6 @@ class Beside:
         self._tree = ProcessTree(job.pid)
         self._cpu_s = self._tree.read().cpu_s
         self._began = time.monotonic()
-        with NvmlSampler() as gpus:
-            samples = gpus.sample()
-        held = (gpu.memory_of.get(pid, 0) for gpu in samples for pid in self._tree.pids)
-        self._gpu_memory = sum(held) if samples else None
 
     def seen(self) -> RunningJob:
         """What was seen of it, up to now."""
@@ -108,8 +72,6 @@ class Beside:
             began=datetime.fromtimestamp(self._job.began, UTC).isoformat(timespec="seconds"),
             ended=ended,
             cores=None if ended else cores,
-            gpu_memory=self._gpu_memory,
-            changed=self._job.changed,
         )
 
 
@@ -117,15 +79,13 @@ class Beside:
 def environment_of(job: Job) -> Iterator[None]:
     """Have the environment of a job in place of one's own, for all that is started meanwhile."""
     before = dict(os.environ)
-    ours = {name: text for name, text in before.items() if _ours(name)}
+    ours = {name for name in {*before, *job.environment} if name in OURS or name.startswith(PREFIX)}
+    both = {name: text for name, text in before.items() if name in ours}
+    both |= {name: text for name, text in job.environment.items() if name not in ours}
     os.environ.clear()
-    os.environ.update({k: v for k, v in job.environment.items() if not _ours(k)} | ours)
+    os.environ.update(both)
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _ours(name: str) -> bool:
-    return name in OURS or name.startswith(PREFIX)

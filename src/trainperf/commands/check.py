@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from trainperf.settings import Settings
 
 NOT_TIMED = 2
+_UNTIMED = "no step could be timed"
+_ENDED = {
+    "failed": "the script failed",
+    "signalled": "the script was killed",
+    "stalled": "the script stood still",
+    "interrupted": "interrupted",
+}
+"""Why a run says nothing of the script's speed, by how it ended."""
 SKIP, STOP = 125, 128
 """What `git bisect run` takes for "cannot be told", and for "end this"."""
 RUN_MEASURE_S = 6.0
@@ -56,13 +64,9 @@ takes longer because its own times vary."""
               metavar="SHARE", help="How much slower a step may be.")  # fmt: skip
 @click.option("--min-utilization", "least", type=Share(), metavar="SHARE",
               help="Fail on an accelerator utilisation under this, such as 0.8.")  # fmt: skip
-@click.option("--fail-on", metavar="WHAT", help="Fail on any new `finding`, or on a new one worth "
-              "at least e.g. `1.2` times.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Fail as well where noise or the machine leave it "
               "undecided.")  # fmt: skip
-@options(
-    "module", "python", "budget", "steps", "stall", "output_dir", "json", "output_format", "ignore"
-)
+@options("module", "python", "budget", "stall", "output_dir", "json", "output_format", "ignore")
 @options("quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def check(
@@ -97,13 +101,18 @@ def check(
 
     settings = replace(read_settings(flags), trials=False)
     asked = outputs.parse(settings.output_format)
-    if against is not None and (baseline or save_baseline or least or flags["fail_on"]):
+    if against is not None and (baseline or save_baseline or least):
         raise TrainperfError(
             "--against goes by the time of a step alone, and needs no baseline",
             hint="trainperf check --against REV --max-regression 5% -- train.py",
         )
-    if against is None:
-        _one_of(baseline, save_baseline)
+    if against is None and (baseline is None) == (save_baseline is None):
+        raise TrainperfError(
+            "which baseline?" if baseline is None else "one of --baseline and --save-baseline",
+            hint="trainperf check --baseline FILE train.py checks against one, "
+            "trainperf check --save-baseline FILE train.py makes one; --against REV needs none; "
+            "options behind the script are its own",
+        )
     target = session.target(module, command, Path.cwd(), "check --against REV", settings.python)
     check_whole_job(target.command, "check")
     check_outputs(
@@ -130,7 +139,7 @@ def _against_file(
 
     asked = outputs.parse(settings.output_format)
     saved = answering.load(path, target.label)
-    limits = answering.Limits(most, least, settings.fail_on, strict)
+    limits = answering.Limits(most, least, strict)
     here = replace(saved.evidence, machine=inspected(target.cwd))
     _refuse(saved, replace(saved, evidence=here), path, target)
     runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, limits))
@@ -146,17 +155,6 @@ def inspected(folder: Path) -> Machine:
     from trainperf.machine import inspect_machine
 
     return inspect_machine(directory=folder)
-
-
-def _one_of(baseline: str | None, save_baseline: str | None) -> None:
-    """Refuse options that say nothing together."""
-    if (baseline is None) == (save_baseline is None):
-        raise TrainperfError(
-            "which baseline?" if baseline is None else "one of --baseline and --save-baseline",
-            hint="trainperf check --baseline FILE train.py checks against one, "
-            "trainperf check --save-baseline FILE train.py makes one; --against REV needs none; "
-            "options behind the script are its own",
-        )
 
 
 def _against(
@@ -184,7 +182,7 @@ def _against(
     err, told = outputs.takes_stdout(asked), diagnosis.check
     _write(diagnosis, told, settings, asked)
     if told is None:
-        click.echo(f"nothing was checked: {_ended(diagnosis)}", err=err)
+        click.echo(f"nothing was checked: {_ENDED.get(diagnosis.ending, _UNTIMED)}", err=err)
         sys.exit(skip or exit_status(diagnosis) or NOT_TIMED)
     tell(told.text, err=err)
     if unsaved is not None:
@@ -215,28 +213,14 @@ def _runs(
         named = f"{target.label}, run {many}"
         return session.run(target, left, console(stderr=True), named, many == 1)[0]
 
-    means = running.Means(observe, lambda: running.speed(cores), until)
-    runs = running.run(means, at_least, settled)
+    runs = running.run(observe, lambda: running.speed(cores), until, at_least, settled)
     if runs.ended is not None:
         run_folders.write_outputs(runs.ended, settings)
         print_report(runs.ended, settings)
         err = outputs.takes_stdout(outputs.parse(settings.output_format))
-        click.echo(f"nothing was checked: {_ended(runs.ended)}", err=err)
+        click.echo(f"nothing was checked: {_ENDED.get(runs.ended.ending, _UNTIMED)}", err=err)
         sys.exit(exit_status(runs.ended) or NOT_TIMED)
     return runs
-
-
-def _ended(diagnosis: Diagnosis) -> str:
-    """Why a run says nothing of the script's speed."""
-    from trainperf.model import Ending
-
-    told = {
-        Ending.FAILED: "the script failed",
-        Ending.SIGNALLED: "the script was killed",
-        Ending.STALLED: "the script stood still",
-        Ending.INTERRUPTED: "interrupted",
-    }
-    return told.get(diagnosis.ending, "no step could be timed")
 
 
 def _refuse(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> None:

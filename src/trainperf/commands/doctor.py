@@ -37,7 +37,7 @@ def self_test(
     """
     from trainperf.commands.outputs import check, save_text
     from trainperf.commands.progress import Progress
-    from trainperf.self_test import self_test as run
+    from trainperf.self_test.experiments import self_test as run
     from trainperf.self_test.judging import as_json
 
     check([("--json", json)])

@@ -10,6 +10,7 @@ import os
 import re
 import socket
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,6 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
     where = run_folder(place, settings)
     folder = _joined(where, place)
     record = _record(target, place, settings.price_per_hour)
-    record = replace(record, command=redaction.words(record.command))
     progress = Progress(console, settings.quiet)  # lines only: many ranks share a terminal
     with interruptible() as interrupted:
         records.save(record, folder)
@@ -156,8 +156,8 @@ def _record(target: Target, place: Place, price_per_hour: float | None) -> RankR
     return RankRecord(
         place=place,
         host=socket.gethostname(),
-        began=records.now(),
-        command=target.command,
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=redaction.words(target.command),
         cwd=str(target.cwd),
         label=target.label,
         script=script,

@@ -237,13 +237,12 @@ class _Report:
 
 def repository(folder: str, env: Mapping[str, str] = os.environ) -> str:
     """Return the root of the repository that a folder lies in; the folder itself, if in none."""
-    here = os.path.abspath(folder)
-    workspace = env.get("GITHUB_WORKSPACE", "")
-    for root in (workspace, os.path.realpath(workspace)) if workspace else ():
-        if os.path.isabs(root) and os.path.commonpath((root, here)) == os.path.normpath(root):
-            return root
-    folders = (Path(here), *Path(here).parents)
-    return str(next((one for one in folders if (one / ".git").exists()), folder))
+    here = Path(os.path.abspath(folder))
+    folders, workspace = (here, *here.parents), env.get("GITHUB_WORKSPACE", "")
+    checked_out = [one for one in folders if str(one) in (workspace, os.path.realpath(workspace))]
+    within = checked_out if workspace else []
+    within += [one for one in folders if (one / ".git").exists()]
+    return str(within[0]) if within else folder
 
 
 def _bytes(text: str) -> bytes:

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 
+AS_GIVEN = (
+    "arguments", "instance_type", "instance_count", "role", "image", "input_mode", "volume_gb",
+    "torchrun",
+)  # fmt: skip
+"""Options that a job has as they are."""
+
+
 @click.group()
 def sagemaker() -> None:
     """Diagnose a script as a SageMaker training job; it costs money."""
@@ -139,17 +146,10 @@ def _job(given: dict[str, Any]) -> Job:
     return Job(
         name=named(script, datetime.datetime.now(datetime.UTC)),
         script=script,
-        arguments=given["arguments"],
-        instance_type=given["instance_type"],
-        role=given["role"],
-        image=given["image"],
         output=output.rstrip("/"),
-        instance_count=given["instance_count"],
         inputs=channels(given["inputs"]),
-        input_mode=given["input_mode"],
         max_runtime_s=seconds,
-        volume_gb=given["volume_gb"],
-        torchrun=given["torchrun"],
+        **{name: given[name] for name in AS_GIVEN},
     )
 
 

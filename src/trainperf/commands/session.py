@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from trainperf import store
 from trainperf.commands.progress import Progress
@@ -18,11 +18,13 @@ from trainperf.commands.run_folders import new_folder
 from trainperf.diagnose import Request
 from trainperf.diagnose import diagnose as run_diagnosis
 from trainperf.errors import TrainperfError
-from trainperf.recording.cells import is_notebook
+from trainperf.recording.cells import STRIDE, is_notebook, spot
 from trainperf.recording.run import Event, Recording, Run
+from trainperf.report.plain import one_line
 from trainperf.run import guarding
 from trainperf.run.interpreter import interpreter_for
 from trainperf.run.sweeping import sweep
+from trainperf.source.notebooks.notebook import NotANotebook, Notebook
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     """What is made of a request; `diagnose` is one."""
 
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "lightning", "fabric", "srun", "mpirun", "uv")
+
+MOST_NAMED = 4
+"""So many commands to IPython are named of those that are left out."""
 
 USUAL_S = 15.0
 """Seconds for timing a loop, its stages and its probes on a quiet machine."""
@@ -91,11 +96,8 @@ def target(
     check_script(path, called, command)
     own, notes = _python(path, python, cwd)
     if is_notebook(path.name):  # it runs in its own folder, as Jupyter starts it
-        from trainperf.commands import notebooks
-
         words = (own, path.name, *command[1:])
-        notes = (*notes, *notebooks.notes(path))
-        return Target(words, command[0], path.parent, path.name, notes)
+        return Target(words, command[0], path.parent, path.name, (*notes, *_left_out(path)))
     return Target((own, *command), command[0], cwd, command[0], notes)
 
 
@@ -148,9 +150,7 @@ def check_script(path: Path, called: str = "diagnose", command: tuple[str, ...] 
         hint = f"name the script that trains{named and f': {named}'}"
         raise TrainperfError(f"{path.name} is {what}", hint=hint)
     if is_notebook(path.name):
-        from trainperf.commands import notebooks
-
-        notebooks.check(path)
+        _check_notebook(path)
         return
     hint = f"for a shell script or another launcher: {ours} -- COMMAND"
     if path.suffix in (".sh", ".bash"):
@@ -164,6 +164,41 @@ def check_script(path: Path, called: str = "diagnose", command: tuple[str, ...] 
         raise TrainperfError(text, hint) from None
     except (ValueError, OSError) as error:
         raise TrainperfError(f"{path.name} cannot be read as Python: {error}", hint) from None
+
+
+def _check_notebook(path: Path) -> None:
+    """Refuse a notebook whose cells a script could not run."""
+    try:
+        notebook = Notebook(path.read_bytes())
+    except OSError as error:
+        raise TrainperfError(f"{path.name} cannot be read: {error.strerror}", "check it") from error
+    except NotANotebook as error:
+        text = f"{path.name} cannot be run as a notebook: {error}"
+        hint = "it takes notebooks of Jupyter (nbformat 4) in Python"
+        raise TrainperfError(text, hint) from error
+    if not notebook.cells:
+        raise TrainperfError(f"{path.name} has no cell with code", hint="name another notebook")
+    cells = [(cell.number, cell.code) for cell in notebook.cells]
+    for number, code in (*cells, (0, notebook.text)):
+        try:
+            compile(code, f"<{path.name}>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            line = number * STRIDE + (getattr(error, "lineno", 0) or 0)
+            shown = f": {text.strip()}" if (text := getattr(error, "text", "")) else ""
+            told = f"is not valid Python: {getattr(error, 'msg', error)}{shown}"
+            where = f"{path.name}, {spot(path.name, line)}"
+            raise TrainperfError(f"{where} {told}", hint="mend or empty the cell") from None
+
+
+def _left_out(path: Path) -> tuple[str, ...]:
+    """What the report is to say of how a notebook is run: the first few commands left out."""
+    left_out = Notebook(path.read_bytes()).left_out
+    if not left_out:
+        return ()
+    named = [f"`{one_line(line)}` (cell {cell})" for cell, line in left_out[:MOST_NAMED]]
+    more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
+    commands = f"{len(left_out)} command{'s' if len(left_out) > 1 else ''}"
+    return (f"{commands} to IPython left out: {', '.join(named)}{more}",)
 
 
 def run(
@@ -198,17 +233,7 @@ def run(
             progress.phase("looking at the running job from outside")
             beside = Beside(target.job)
             stack.enter_context(environment_of(target.job))
-        request = Request(
-            replace(run_of(target, settings), guarded=guarded.folders),
-            folder,
-            settings.ignore,
-            trials=settings.trials,
-            sequential=settings.sequential,
-            allow_semantic=settings.allow_semantic,
-            only=settings.only,
-            price_per_hour=settings.price_per_hour,
-            full_run_s=settings.full_run_s,
-        )
+        request = _request(target, settings, folder, guarded.folders)
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
             progress.note(sentence)
         if swept:
@@ -226,24 +251,40 @@ def run(
         if settings.trace is not None:
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
     from trainperf.commands import redaction
-    from trainperf.ranks import records
 
     diagnosis = redaction.of_diagnosis(diagnosis)
     diagnosis = replace(diagnosis, notes=(*target.notes, *diagnosis.notes))
-    unsaved = _unsaved(diagnosis, folder / store.DIAGNOSIS_FILE)
-    if unsaved is None:
-        try:
-            store.save_recording(redaction.of_recording(recording), folder / store.RECORDING_FILE)
-            records.clean(folder)
-        except TrainperfError as error:
-            unsaved = error
+    recording = redaction.of_recording(recording)
+    unsaved = _unsaved(diagnosis, folder / store.DIAGNOSIS_FILE, recording)
     return diagnosis, folder, unsaved
 
 
-def _unsaved(diagnosis: Diagnosis, path: Path) -> TrainperfError | None:
-    """Save a diagnosis; the error where that cannot be done."""
+def _request(target: Target, settings: Settings, folder: Path, guarded: tuple[str, ...]) -> Request:
+    """What is asked of a diagnosis; `guarded` are the folders that its runs see copy-on-write."""
+    return Request(
+        replace(run_of(target, settings), guarded=guarded),
+        folder,
+        settings.ignore,
+        trials=settings.trials,
+        sequential=settings.sequential,
+        allow_semantic=settings.allow_semantic,
+        only=settings.only,
+        price_per_hour=settings.price_per_hour,
+        full_run_s=settings.full_run_s,
+    )
+
+
+def _unsaved(
+    diagnosis: Diagnosis, path: Path, recording: Recording | None = None
+) -> TrainperfError | None:
+    """Save a diagnosis, and its recording beside it; the error where that cannot be done."""
     try:
         store.save(diagnosis, path)
+        if recording is not None:
+            from trainperf.ranks import records
+
+            store.save_recording(recording, path.with_name(store.RECORDING_FILE))
+            records.clean(path.parent)
     except TrainperfError as error:
         return error
     return None
@@ -299,7 +340,6 @@ def run_of(target: Target, settings: Settings) -> Run:
         command=target.command,
         cwd=str(target.cwd),
         label=target.label,
-        steps=settings.steps,
         measure_s=settings.measure_s,
         extra_s=settings.extra_s,
         stall_s=settings.stall_s,
@@ -327,22 +367,22 @@ def merge(
     return diagnosis, output or folder, unsaved
 
 
+PHASES = {
+    "warmup": "warming up until step times settle",
+    "real": "timing the step as it is",
+    "resident": "timing the step with free input",
+    "input": "timing the input alone",
+    "profile": "looking where the host's time goes",
+    "stages": "taking the input pipeline apart",
+    "facts": "reading the model",
+    "probes": "trying the step in other ways",
+    "trace": "tracing a few steps",
+    "between": "watching what comes between epochs",
+}
+
+
 class _Shown:
     """Shows the events of a run as progress."""
-
-    TEXTS: ClassVar[dict[str, str]] = {
-        "warmup": "warming up until step times settle",
-        "real": "timing the step as it is",
-        "resident": "timing the step with free input",
-        "input": "timing the input alone",
-        "profile": "looking where the host's time goes",
-        "stages": "taking the input pipeline apart",
-        "facts": "reading the model",
-        "probes": "trying the step in other ways",
-        "trace": "tracing a few steps",
-        "between": "watching what comes between epochs",
-        "done": "done",
-    }
 
     def __init__(self, progress: Progress, label: str) -> None:
         self._progress = progress
@@ -351,15 +391,17 @@ class _Shown:
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
-        kind, expected_s = event["e"], None
+        kind, expected_s, fraction = event["e"], None, None
         if kind == "import":
             text = f"{event['name']} {event['version']} is there; waiting for the first step"
         elif kind == "trial":
-            text, expected_s = event["text"], event["expected_s"]
+            text, expected_s, fraction = event["text"], event["expected_s"], event["fraction"]
         elif kind == "phase":
-            text, phase = self.TEXTS.get(event["p"], str(event["p"])), event["p"]
-            expected_s = USUAL_S if phase == "real" and event["b"] == 0 else None
-            if expected_s is None and phase in ("real", "resident", "input"):
+            phase = event["p"]
+            text = PHASES.get(phase, str(phase))
+            if phase == "real" and event["b"] == 0:
+                expected_s = USUAL_S
+            elif phase in ("real", "resident", "input"):
                 text += f", round {event['b'] + 1}"
         else:
             return
@@ -368,5 +410,5 @@ class _Shown:
             self._progress.phase(f"{self._label}: {text}", expected_s=expected_s)
         else:
             self._progress.say(f"{self._label}: {text}")
-        if kind == "trial" and event["fraction"] is not None:
-            self._progress.advance(event["fraction"])
+        if fraction is not None:
+            self._progress.advance(fraction)

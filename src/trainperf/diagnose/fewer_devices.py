@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from trainperf.evidence import read
@@ -25,7 +24,7 @@ from trainperf.model import (
     Strategy,
 )
 from trainperf.run.launch import launch
-from trainperf.run.launchers import MPIRUN, TORCHRUN, after, replaced, value
+from trainperf.run.launchers import TORCHRUN, after, replaced, value
 
 MEASURE_S = 2.5
 """The phases of a short run take so long; two fifths of it are real steps."""
@@ -35,7 +34,6 @@ MARGIN_S = 3.0
 BUDGET_SHARE = 0.6
 """So much of the budget may be over when the last run on fewer devices ends."""
 NPROC = ("--nproc-per-node", "--nproc_per_node")
-NP = ("-np", "-n", "--np", "-c")
 MULTI = "MirroredStrategy"
 THREADS = "OMP_NUM_THREADS"
 
@@ -101,7 +99,6 @@ def measure(
         on_event({"e": "trial", "text": text, "fraction": None, "expected_s": needed})
         short = replace(
             run_on(devices),
-            steps=None,
             measure_s=MEASURE_S,
             extra_s=0.0,
             budget_s=left - MARGIN_S,
@@ -128,26 +125,22 @@ def _on_fewer(run: Run, job: Parallel, strategy: Strategy | None) -> Callable[[i
         if strategy is not None and strategy.cls == MULTI:
             return lambda devices: replace(run, devices=devices)
         return "the script itself says which devices it uses"
-    for launchers, names in ((TORCHRUN, NPROC), (MPIRUN, NP)):
-        at = after(run.command, launchers)
-        if at is None:
-            continue
-        if value(run.command, at, names) is None:
-            return f"its command does not say {names[0]}"
-        return partial(_with_ranks, run, at, names, _devices_of_a_process(job))
-    return "how many processes it starts is not said in its command"
+    at, each = after(run.command, TORCHRUN), _devices_of_a_process(job)
+    if at is None:
+        return "how many processes it starts is not said in its command"
+    if value(run.command, at, NPROC) is None:
+        return f"its command does not say {NPROC[0]}"
+    # torchrun has it so for several ranks, not for one
+    env = {THREADS: "1"} if THREADS not in {**os.environ, **run.env} else {}
+    return lambda devices: replace(
+        run,
+        command=replaced(run.command, at, NPROC, str(devices // each)),
+        env={**run.env, **env},
+    )
 
 
 def _devices_of_a_process(job: Parallel) -> int:
     return max(1, job.replicas // job.expected) if job.expected > 1 else 1
-
-
-def _with_ranks(run: Run, at: int, names: tuple[str, ...], each: int, devices: int) -> Run:
-    env = run.env
-    if names is NPROC and THREADS not in {**os.environ, **env}:
-        env = {**env, THREADS: "1"}  # as torchrun has it for several ranks, not for one
-    command = replaced(run.command, at, names, str(devices // each))
-    return replace(run, command=command, env=env)
 
 
 def _measured(

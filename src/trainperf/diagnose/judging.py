@@ -16,7 +16,7 @@ from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, Parts
 from trainperf.fixes import Fix, by_id, concern
 from trainperf.fixes.findings import findings_to_try, shown_findings, with_free_input
-from trainperf.machine import after_run, with_late_answers
+from trainperf.machine import after_run
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -97,7 +97,6 @@ def judged(
     """
     parts = Parts()
     try:
-        machine = with_late_answers(machine)
         recording = parts.read_or(
             recording, "storage", after_run.probe_storage, recording, machine, interrupted
         )

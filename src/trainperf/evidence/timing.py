@@ -7,7 +7,6 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any
 
 from trainperf.child.timing.estimating import FEWEST, estimate
@@ -70,22 +69,10 @@ def usage(
                 gpu=tuple(_gpu(index, samples, index in shared) for index in indices),
                 throttled_share=used_up / periods if periods else None,
                 waited=waited(hosts),
-                faults_s=faults(observed, phase),
                 **{name: _mean(hosts, name) for name in OF_HOST},
             )
         )
     return tuple(found)
-
-
-def faults(observed: Observed, phase: str) -> float | None:
-    """Pages of memory a second that the kernel made for the script's process in a phase."""
-    marks = observed.of("phase")
-    pages = seconds = 0.0
-    for mark, after in pairwise(marks):
-        if mark["p"] == phase and "faults" in mark and "faults" in after:
-            pages += after["faults"] - mark["faults"]
-            seconds += after["t"] - mark["t"]
-    return pages / seconds if seconds > 0 else None
 
 
 def waited(hosts: Iterable[HostSample]) -> float | None:
@@ -115,7 +102,6 @@ def _gpu(index: int, samples: list[Sample], shared: bool) -> dict[str, Any]:
         "samples": len(own),
         **{name: _mean(own, name) for name in OF_GPU},
         "memory_used_peak": max(filter(None, memory), default=None),
-        "throttle": sorted(counts) if known else None,
         "throttle_shares": {name: counts[name] / len(known) for name in sorted(counts)}
         if known
         else None,

@@ -13,13 +13,12 @@ from pathlib import Path
 import psutil
 
 from trainperf.machine import host
-from trainperf.machine.aws.instance import inquiry, with_late_answers, with_price
-from trainperf.model import Machine
+from trainperf.machine.instance import inquiry
+from trainperf.model import Machine, Price
+from trainperf.samplers.container import Quota
 from trainperf.samplers.nvml import NvmlSampler
 
 ROOT = Path("/")
-
-__all__ = ["ROOT", "inspect_machine", "with_late_answers"]
 
 
 def inspect_machine(
@@ -34,23 +33,19 @@ def inspect_machine(
     `/proc`, `/sys` and `/dev` are read below `root`, but for the memory. The free disk
     is that of `directory`, the current one if None.
 
-    On AWS it also says which instance this is and what it costs; `price_per_hour` (US
-    dollars) wins over the price list. The first call of a process may wait a second for
-    that, no later one does.
+    On AWS it also says which instance this is: the first call of a process may wait a second for
+    that, no later one does. `price_per_hour` is in US dollars.
     """
     asked = inquiry(root)
     visible = os.cpu_count() or 1
     affinity = len(os.sched_getaffinity(0))
-    quota = host.cpu_quota(root)
+    quota = Quota(root).cores
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         memory = psutil.virtual_memory()  # of counters that are not told, which nobody reads
-    limit = host.memory_limit(root)
+    limit, left = host.memory_limit(root) or (memory.total, memory.available)
     shm, disk = _space(root / "dev/shm"), _space(directory or Path())
-    available = memory.available
-    if limit is not None:
-        available = min(available, limit.available)
     with NvmlSampler() as nvml:
-        known = with_price(asked.answer(), price_per_hour)
+        instance, reason = asked.answer()
         return Machine(
             hostname=socket.gethostname(),
             os=host.operating_system(),
@@ -61,8 +56,8 @@ def inspect_machine(
             quota_cores=quota,
             cores=min(visible, affinity, *([] if quota is None else [quota])),
             memory_total=memory.total,
-            memory_limit=memory.total if limit is None else min(memory.total, limit.limit),
-            memory_available=available,
+            memory_limit=min(memory.total, limit),
+            memory_available=min(memory.available, left),
             shm_total=shm.total if shm else None,
             shm_free=shm.free if shm else None,
             disk_free=disk.free if disk else None,
@@ -71,11 +66,9 @@ def inspect_machine(
             or "; ".join(f"GPU {index} {why}" for index, why in nvml.lost.items()),
             driver=nvml.driver,
             driver_cuda=nvml.driver_cuda,
-            instance=known.instance,
-            instance_reason=known.instance_reason,
-            price=known.price,
-            price_reason=known.price_reason,
-            container=host.container_kind(root, os.environ),
+            instance=instance,
+            instance_reason=reason,
+            price=Price(price_per_hour, "--price-per-hour") if price_per_hour else None,
             omp_num_threads=os.environ.get("OMP_NUM_THREADS"),
         )
 

@@ -6,9 +6,7 @@ The smallest limit on any level above the process counts.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainperf.samplers.levels import levels, text
@@ -49,39 +47,11 @@ def nvidia_on_the_bus(root: Path = Path("/")) -> int:
     return count
 
 
-SAGEMAKER_CONFIG = "opt/ml/input/config"
-"""Where SageMaker puts the description of a training job, in its container."""
+def memory_limit(root: Path = Path("/")) -> tuple[int, int] | None:
+    """Return the smallest memory limit and what is left below the limits; None without any.
 
-_IN_PATHS = (
-    ("kubepods", "kubernetes"),
-    ("/ecs/", "ecs"),
-    ("libpod", "podman"),
-    ("docker", "docker"),
-)
-"""Parts of the paths of a container's control groups, and who starts such containers."""
-
-
-@dataclass(frozen=True)
-class MemoryLimit:
-    """The smallest memory limit, and what is left below the limits; bytes.
-
-    Page cache that the kernel would drop first counts as left.
+    Bytes. Page cache that the kernel would drop first counts as left.
     """
-
-    limit: int
-    available: int
-
-
-def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return the CPU quota in cores, or None where there is no quota."""
-    return min(
-        (quota for level in levels(root, "cpu") if (quota := level.quota) is not None),
-        default=None,
-    )
-
-
-def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
-    """Return the memory limit and what is left, or None where there is no limit."""
     limits = [
         (limit, level.memory_used or 0)
         for level in levels(root, "memory")
@@ -89,27 +59,4 @@ def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
     ]
     if not limits:
         return None
-    return MemoryLimit(
-        limit=min(limit for limit, _ in limits),
-        available=min(max(0, limit - used) for limit, used in limits),
-    )
-
-
-def container_kind(root: Path, environment: Mapping[str, str]) -> str:
-    """Return "sagemaker", "kubernetes", "ecs", "podman", "docker", or "" outside one.
-
-    The outermost that can be told: a SageMaker container is also one of Docker's.
-    """
-    if (root / SAGEMAKER_CONFIG).is_dir():
-        return "sagemaker"
-    if "KUBERNETES_SERVICE_HOST" in environment:
-        return "kubernetes"
-    if any(name.startswith("ECS_CONTAINER_METADATA_URI") for name in environment):
-        return "ecs"
-    groups = text(root / "proc/self/cgroup") or ""
-    found = [kind for part, kind in _IN_PATHS if part in groups]
-    if (root / "run/.containerenv").exists():
-        found.append("podman")
-    if (root / ".dockerenv").exists():
-        found.append("docker")
-    return found[0] if found else ""
+    return min(limits)[0], min(max(0, limit - used) for limit, used in limits)

@@ -44,17 +44,14 @@ class Reason:
     """One thing that decides a check, or is only said with it (`outcome` "passed").
 
     `value` is the figure that was judged and `limit` what it was held against: for "time" the
-    relative change, for "utilization" the share, for "finding" the speed-up that its repair gives
-    at most. None where there is none.
-    `finding` is an id, "" where the reason is none.
+    relative change, for "utilization" the share. None where there is none.
     """
 
-    kind: Literal["time", "finding", "utilization"]
+    kind: Literal["time", "utilization"]
     outcome: Answer
     text: str
     value: float | None = None
     limit: float | None = None
-    finding: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, Site, Taken
+from trainperf.model.basics import Missing, Site, Taken, half_width
 from trainperf.recording.machine.machine import CudaDevice
 
 
@@ -165,20 +164,12 @@ class StackSamples:
     @property
     def input_low(self) -> float:
         """The share at the low end of what so many samples can tell (95 %)."""
-        return max(0.0, self.input - _half(self.input, self.samples))
+        return max(0.0, self.input - half_width(self.input, self.samples))
 
     @property
     def input_high(self) -> float:
         """The share at the high end of what so many samples can tell (95 %)."""
-        return min(1.0, self.input + _half(self.input, self.samples))
-
-
-def _half(share: float, samples: int) -> float:
-    """Half the width of the 95 % interval of a share (Wilson's, for few samples as well)."""
-    if samples <= 0:
-        return 1.0
-    z = 1.96 / math.sqrt(samples)
-    return z * math.sqrt(share * (1 - share) + z * z / 4) / (1 + z * z)
+        return min(1.0, self.input + half_width(self.input, self.samples))
 
 
 @dataclass(frozen=True)
@@ -383,8 +374,7 @@ class PhaseUse:
     `gpu` has one entry per GPU. `throttled_share` is the share of the periods of the CPU
     quota in which it was used up; None where there is no quota. `others_cores` are those
     that others took of the cores that the script may use, `waited` the share of the time
-    that the script's threads were ready to run in which others kept them from it. `faults_s`
-    are the pages of memory that a second of it had the kernel make (minor faults).
+    that the script's threads were ready to run in which others kept them from it.
     """
 
     phase: str
@@ -397,4 +387,3 @@ class PhaseUse:
     throttled_share: float | None = None
     others_cores: float | None = None
     waited: float | None = None
-    faults_s: float | None = None

@@ -18,7 +18,6 @@ from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import Failed, findings_to_try, shown_findings
-from trainperf.machine import with_late_answers
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -171,9 +170,8 @@ def experiment(
         run = replace(request.run, began=began, trials=True)
         made = _made(request, changes, run)
         fixes = any(change.fixes for change in changes)  # which are found by probes
-        first = run if fixes else replace(run, steps=None, measure_s=SCRIPT_S, extra_s=0.0)
+        first = run if fixes else replace(run, measure_s=SCRIPT_S, extra_s=0.0)
         recording = launch(first, request.folder, on_event, interrupted)
-        machine = with_late_answers(machine)
         try:
             evidence = read(recording, machine)
         except NoLoop as error:
@@ -313,7 +311,7 @@ def _look(
     if interrupted():
         return replace(one, reason="interrupted before it could be looked at")
     left = (plain.began or 0.0) + plain.budget_s - time.monotonic()
-    brief = replace(one.run, steps=None, measure_s=CHANGE_S, extra_s=0.0, trials=False)
+    brief = replace(one.run, measure_s=CHANGE_S, extra_s=0.0, trials=False)
     brief = replace(brief, began=None, budget_s=max(1.0, left), trace=False)
     recording = launch(brief, folder, interrupted=interrupted)
     if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
@@ -460,15 +458,7 @@ def _whole(made: Experiment, proofs: Sequence[Proof]) -> Training:
         (trial, *_), step_s = tried.trials, tried.step_s  # as if it were made
         if trial.speedup is None or trial.low is None or trial.high is None or step_s is None:
             return before
-        stack = Stack(
-            (trial.fix,),
-            trial.speedup,
-            trial.low,
-            trial.high,
-            trial.pairs,
-            trial.steps,
-            before_step_s=step_s,
-            after_step_s=step_s / trial.speedup,
-            once_seconds=trial.one_off_s or 0.0,
-        )
+        figures = trial.speedup, trial.low, trial.high, trial.pairs, trial.steps
+        once_s = trial.one_off_s or 0.0
+        stack = Stack((trial.fix,), *figures, step_s, step_s / trial.speedup, once_seconds=once_s)
     return with_changes(before, stack, lasting=True)

@@ -7,7 +7,6 @@ that was killed is told from one that never began. `recording.json` follows at i
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import re
 from collections.abc import Iterator
@@ -144,11 +143,6 @@ def ended(recording: Recording) -> str:
         Ending.INTERRUPTED: "interrupted",
         Ending.FINISHED: "ended by itself",
     }.get(recording.ending, "")
-
-
-def now() -> str:
-    """The time of this host's clock as records have it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def unwritable(path: Path, error: OSError) -> TrainperfError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +17,6 @@ from trainperf.run.processes import began, is_gone
 
 KERNELS = ("ipykernel", "colab_kernel")
 """How the programs are named that run the cells of a notebook."""
-CLOCKS_S = 2.0
-"""By so much may the clock that tells when a process began differ from that of files."""
-
 _OF_A_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 """Variables that a launcher sets for each rank and does not have itself."""
 _PROXIES = ("orted", "prted", "hydra_pmi_proxy")
@@ -36,8 +33,8 @@ class Job:
 
     `asked` is the process that was named, `pid` the one whose command this is. `command` begins
     with the path of its interpreter or launcher; `script` is the file of the program if it is
-    known. `began` is seconds since the epoch, `ticks` by a clock that nobody sets. `changed` are
-    the files of the program that are newer. The `environment` may hold secrets: it is for the
+    known. `began` is seconds since the epoch, `ticks` by a clock that nobody sets. The
+    `environment` may hold secrets: it is for the
     processes that are started, and for nothing that is printed or stored.
     """
 
@@ -50,7 +47,6 @@ class Job:
     ticks: int
     environment: dict[str, str] = field(repr=False)
     script: str | None = None
-    changed: tuple[str, ...] = ()
 
 
 def read(pid: int) -> Job:
@@ -124,7 +120,6 @@ def _job(asked: psutil.Process) -> Job:
         ticks=began(starter.pid) or 0,
         environment=environment,
         script=None if file is None else str(file),
-        changed=tuple(_newer(file, starter.create_time())),
     )
 
 
@@ -197,17 +192,6 @@ def _interpreter(
     return found if found is not None and same else os.readlink(running)
 
 
-def _newer(file: Path | None, since: float) -> Iterator[str]:
-    """The script, and the sources beside it, that were written after the job began."""
-    if file is None:
-        return
-    beside = (one for one in sorted(file.parent.glob("*.py")) if one != file)
-    for one in (file, *beside):
-        with suppress(OSError):
-            if one.stat().st_mtime > since + CLOCKS_S:
-                yield str(one)
-
-
 def _launches(found: Program | None) -> bool:
     """Whether a program is a launcher; what is not Python's is mpirun."""
     return found is None or os.path.basename(found.name) in _LAUNCHERS
@@ -249,10 +233,7 @@ def _launcher_of(rank: psutil.Process) -> psutil.Process | None:
             if _is_mpirun(one):
                 return one
             if _is_python(one) and not _is_rank(one):
-                found = program(one.cmdline())
-                # A scheduler, or an editor, may have started one rank of many.
-                if (found and _launches(found)) or _ranks_below(one) > 1:
-                    return one
+                return one
             if one.name() not in _PROXIES:
                 return None
     return None
@@ -261,13 +242,3 @@ def _launcher_of(rank: psutil.Process) -> psutil.Process | None:
 def _is_rank(process: psutil.Process) -> bool:
     environment = process.environ()
     return any(environment.get(name) for name in _OF_A_RANK)
-
-
-def _ranks_below(launcher: psutil.Process) -> int:
-    """How many ranks of a launcher's can be seen; what a rank has started counts with it."""
-    numbers = set[str]()
-    for process in launcher.children(recursive=True):
-        with suppress(psutil.Error, OSError):
-            environment = process.environ() if _is_python(process) else {}
-            numbers |= {text for name in _OF_A_RANK if (text := environment.get(name))}
-    return len(numbers)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from trainperf.errors import ScriptFailed, TrainperfError
 from trainperf.model.words import count
@@ -25,8 +25,6 @@ CHANNEL = "trainperf"
 
 FOLDER = f"/opt/ml/input/data/{CHANNEL}"
 START = "start.py"
-
-Mode = Literal["File", "FastFile", "Pipe"]
 
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/[\w+=,.@/-]+")
 _CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -49,7 +47,7 @@ class Job:
     output: str
     instance_count: int = 1
     inputs: tuple[tuple[str, str], ...] = ()
-    input_mode: Mode = "File"
+    input_mode: str = "File"
     max_runtime_s: int = 3600
     volume_gb: int = 30
     torchrun: bool = False
@@ -84,18 +82,9 @@ def request(job: Job) -> dict[str, Any]:
     }
 
 
-def _channel(name: str, uri: str, mode: Mode) -> dict[str, Any]:
-    return {
-        "ChannelName": name,
-        "InputMode": mode,
-        "DataSource": {
-            "S3DataSource": {
-                "S3DataType": "S3Prefix",
-                "S3Uri": uri,
-                "S3DataDistributionType": "FullyReplicated",
-            }
-        },
-    }
+def _channel(name: str, uri: str, mode: str) -> dict[str, Any]:
+    source = {"S3DataType": "S3Prefix", "S3DataDistributionType": "FullyReplicated", "S3Uri": uri}
+    return {"ChannelName": name, "InputMode": mode, "DataSource": {"S3DataSource": source}}
 
 
 def named(script: str, now: datetime.datetime) -> str:
@@ -155,17 +144,10 @@ def installed_by(given: str | None, version: str) -> tuple[str, Path | None]:
 def submit(
     made: Service, job: Job, packed: Packed, installed: tuple[str, Path | None], say: Say
 ) -> None:
-    """Upload the source and start the job. Raises `TrainperfError` where AWS refuses.
-
-    `installed` is what `installed_by` says.
-    """
+    """Upload the source and start the job. Raises `TrainperfError` where AWS refuses."""
     install, wheel = installed
-    plan = {
-        "script": job.script,
-        "arguments": list(job.arguments),
-        "install": install,
-        "torchrun": job.torchrun,
-    }
+    plan = {"script": job.script, "arguments": job.arguments, "torchrun": job.torchrun}
+    plan["install"] = install
     files = {
         "plan.json": json.dumps(plan).encode(),
         "source.tar.gz": packed.data,
@@ -196,9 +178,11 @@ def collect(made: Service, name: str, folder: Path, say: Say, poll_s: float) -> 
     Raises `ScriptFailed` where the job failed and left no report, with the reason that
     SageMaker gives, `TrainperfError` where it was stopped or its output cannot be had.
     """
-    status, reason = service.follow(made, name, say, poll_s)
+    told = service.follow(made, name, say, poll_s)
+    status, reason = told["TrainingJobStatus"], str(told.get("FailureReason") or "")
     text = f"the training job {name} {status.lower()}{f': {reason}' if reason else ''}"
-    archive, output = folder / "output.tar.gz", service.output_of(made, name)
+    output = f"{told['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{name}/output/output.tar.gz"
+    archive = folder / "output.tar.gz"
     logs = f"look at {service.LOGS} in CloudWatch, {name}/…"
     try:
         if not service.download(made, output, archive):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -47,10 +48,9 @@ def relative_script(script: Path, folder: Path) -> str:
     try:
         return whole.resolve().relative_to(folder.resolve()).as_posix()
     except ValueError:
-        raise TrainperfError(
-            f"{script} is not inside the source folder {folder}",
-            "name the folder that holds the script and what it imports: --source-dir DIR",
-        ) from None
+        text = f"{script} is not inside the source folder {folder}"
+        hint = "name the folder that holds the script and what it imports: --source-dir DIR"
+        raise TrainperfError(text, hint) from None
 
 
 def pack(folder: Path, script: str) -> Packed:
@@ -72,27 +72,27 @@ def pack(folder: Path, script: str) -> Packed:
                     continue
                 total += size
                 if total > LARGEST:
-                    raise TrainperfError(
-                        f"{folder} holds more than {LARGEST // 1024**2} MiB to pack",
-                        "name the folder of the code with --source-dir; give data by --input",
-                    )
-                tar.add(path.resolve(), name, recursive=False, filter=_plain)
+                    text = f"{folder} holds more than {LARGEST // 1024**2} MiB to pack"
+                    hint = "name the folder of the code with --source-dir; give data by --input"
+                    raise TrainperfError(text, hint)
+                tar.add(path.resolve(), name, recursive=False)
             except OSError as error:
-                raise TrainperfError(
-                    f"{path} cannot be packed: {error.strerror or error}",
-                    "let it be read, or have .gitignore name it",
-                ) from error
+                text = f"{path} cannot be packed: {error.strerror or error}"
+                hint = "let it be read, or have .gitignore name it"
+                raise TrainperfError(text, hint) from error
             names.append(name)
     if script not in names:
-        raise TrainperfError(
-            f"{script} lies in a folder that is left out of what is packed",
-            "name that folder with --source-dir",
-        )
+        text = f"{script} lies in a folder that is left out of what is packed"
+        raise TrainperfError(text, "name that folder with --source-dir")
     return Packed(buffer.getvalue(), len(names), tuple(left_out))
 
 
 def _files(folder: Path, script: str) -> Iterator[Path]:
-    root, known = folder.resolve(), _known_to_git(folder)
+    root, words = folder.resolve(), ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    known: set[str] | None = None  # outside of git's trees, and without git
+    with suppress(OSError):
+        done = subprocess.run(("git", *words), cwd=folder, capture_output=True)
+        known = None if done.returncode else set(os.fsdecode(done.stdout).split("\0"))
     for here, folders, names in os.walk(folder):
         inside = Path(here)
         folders[:] = sorted(
@@ -107,19 +107,3 @@ def _files(folder: Path, script: str) -> Iterator[Path]:
             within = path.is_file() and path.resolve().is_relative_to(root)
             if within and (relative == script or not (unwanted or ignored)):
                 yield path
-
-
-def _known_to_git(folder: Path) -> set[str] | None:
-    """The files that git tracks or would add, relative to the folder; None outside of its trees."""
-    words = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    try:
-        done = subprocess.run(words, cwd=folder, capture_output=True)
-    except OSError:
-        return None
-    return None if done.returncode else set(os.fsdecode(done.stdout).split("\0"))
-
-
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    return info

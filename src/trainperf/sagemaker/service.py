@@ -57,7 +57,7 @@ def region_of(region: str | None) -> str:
 
 def upload(service: Service, folder: str, files: dict[str, bytes]) -> None:
     """Put files into an `s3://` folder; raises `TrainperfError` where that cannot be."""
-    bucket, prefix = split(folder)
+    bucket, _, prefix = folder.removeprefix("s3://").partition("/")
     with _calling(f"upload to {folder}", "check --output, and that you may write there"):
         for name, data in files.items():
             service.s3.put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=data)
@@ -71,16 +71,16 @@ def create(service: Service, request: dict[str, Any]) -> None:
 
 def follow(
     service: Service, name: str, say: Callable[[str], None], poll_s: float = POLL_S
-) -> tuple[str, str]:
-    """Wait for the job's end, and say each change of its status.
+) -> dict[str, Any]:
+    """Wait for the job's end, and say each change of its status; what SageMaker tells of it then.
 
-    Return how it ended, "Completed", "Failed" or "Stopped", and the reason that SageMaker gives.
+    Its `TrainingJobStatus` is "Completed", "Failed" or "Stopped".
     """
     last, lost = "", 0
     while True:
         try:
-            with _calling(f"look at the job {name}"):
-                told = service.sagemaker.describe_training_job(TrainingJobName=name)
+            with _calling(f"look at the job {name}", "check its name and --region"):
+                told: dict[str, Any] = service.sagemaker.describe_training_job(TrainingJobName=name)
             lost = 0
         except TrainperfError:
             lost += 1
@@ -97,13 +97,13 @@ def follow(
         if told["TrainingJobStatus"] in ENDED:
             if (billed := told.get("BillableTimeInSeconds")) is not None:
                 say(f"{name}: {billed} s are billed for each instance")
-            return told["TrainingJobStatus"], str(told.get("FailureReason") or "")
+            return told
         time.sleep(poll_s)
 
 
 def download(service: Service, path: str, file: Path) -> bool:
     """Fetch an object; whether there is one."""
-    bucket, key = split(path)
+    bucket, _, key = path.removeprefix("s3://").partition("/")
     with _calling(f"download {path}", "check that you may read there"):
         try:
             body = service.s3.get_object(Bucket=bucket, Key=key)["Body"]
@@ -112,20 +112,6 @@ def download(service: Service, path: str, file: Path) -> bool:
         with file.open("wb") as out:
             shutil.copyfileobj(body, out)
     return True
-
-
-def output_of(service: Service, name: str) -> str:
-    """Where a job that was started earlier puts its output: `OutputDataConfig` and its name."""
-    with _calling(f"look at the job {name}", "check its name and --region"):
-        told = service.sagemaker.describe_training_job(TrainingJobName=name)
-    folder = str(told["OutputDataConfig"]["S3OutputPath"]).rstrip("/")
-    return f"{folder}/{name}/output/output.tar.gz"
-
-
-def split(path: str) -> tuple[str, str]:
-    """Bucket and key of an `s3://` path."""
-    bucket, _, key = path.removeprefix("s3://").partition("/")
-    return bucket, key
 
 
 @contextmanager

@@ -28,17 +28,16 @@ def main(ml: Path = ML) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(brought / "source.tar.gz") as tar:
         tar.extractall(source, filter="data")
-    environment = {**os.environ, **variables(ml)}
+    names, current = hosts(ml)
+    environment = {**os.environ, **variables(ml, names, current)}
     own = brought / str(plan["install"])
     wanted = str(own) if own.is_file() else str(plan["install"])
-    status = install(["--upgrade-strategy", "only-if-needed", wanted], environment)
-    if status:
-        return failed(ml, f"pip could not install {plan['install']}", status)
+    needed = {str(plan["install"]): ["--upgrade-strategy", "only-if-needed", wanted]}
     if (source / "requirements.txt").is_file():
-        status = install(["-r", str(source / "requirements.txt")], environment)
-        if status:
-            return failed(ml, "pip could not install requirements.txt", status)
-    names, current = hosts(ml)
+        needed["requirements.txt"] = ["-r", str(source / "requirements.txt")]
+    for what, words in needed.items():
+        if status := install(words, environment):
+            return failed(ml, f"pip could not install {what}", status)
     command = diagnosing(plan, results, names, gpus())
     print("trainperf:", " ".join(command), flush=True)
     status = subprocess.run(command, cwd=source, env=environment, check=False).returncode
@@ -83,9 +82,8 @@ def hosts(ml: Path) -> tuple[list[str], str]:
     return names, str(said.get("current_host") or names[0])
 
 
-def variables(ml: Path) -> dict[str, str]:
+def variables(ml: Path, names: list[str], current: str) -> dict[str, str]:
     """The variables that scripts know from SageMaker's own images; what is set stays."""
-    names, current = hosts(ml)
     made = {
         "SM_MODEL_DIR": str(ml / "model"),
         "SM_OUTPUT_DATA_DIR": str(ml / "output" / "data"),
@@ -119,12 +117,8 @@ def read(path: Path) -> dict[str, Any]:
 def failed(ml: Path, reason: str, status: int) -> int:
     """Write the reason where SageMaker reads its FailureReason from."""
     print(f"trainperf: {reason} (exit status {status})", file=sys.stderr, flush=True)
-    try:
-        (ml / "output").mkdir(parents=True, exist_ok=True)
-        text = f"{reason} (exit status {status}); the job's log says more"
-        (ml / "output" / "failure").write_text(text[:FAILURE_CHARACTERS], encoding="utf-8")
-    except OSError:
-        pass
+    text = f"{reason} (exit status {status}); the job's log says more"
+    (ml / "output" / "failure").write_text(text[:FAILURE_CHARACTERS], encoding="utf-8")
     return status
 
 

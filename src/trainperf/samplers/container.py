@@ -21,8 +21,6 @@ ROOT = Path("/")
 LOOK_S = 0.5
 """How often the memory is read: `memory.stat` makes the kernel add up over all cores."""
 
-_EVENTS = ("high", "max", "oom", "oom_kill")
-
 
 class Throttling(NamedTuple):
     """The counts of a CPU quota: seconds stood still, periods that used it up, all periods."""
@@ -90,7 +88,7 @@ class ContainerWatch:
         self._looked = float("-inf")
         self._started = clock()
         self._throttling = self._quota.read()
-        self._events = self._read_events()
+        self._kills = _kills(self._memory)
         self._stalls = self._stalled()
         self._swapped = _swapped(root)
         self.look()
@@ -112,7 +110,7 @@ class ContainerWatch:
         seconds = max(0.0, self._clock() - self._started)
         passed = most_throttled(self._throttling, self._quota.read())
         before, after = self._swapped, _swapped(self._root)
-        events = self._read_events()
+        kills = _kills(self._memory)
         return ContainerUse(
             seconds=seconds,
             quota_cores=self._quota.cores,
@@ -120,19 +118,9 @@ class ContainerWatch:
             memory_limit=self._limit,
             memory_peak=self._peak,
             memory_pressure=self._pressure(seconds),
-            memory_events=tuple(
-                (name, max(0, count - self._events.get(name, 0))) for name, count in events.items()
-            ),
+            memory_events=() if kills is None else (("oom_kill", kills - (self._kills or 0)),),
             swapped_in=None if before is None or after is None else max(0, after - before),
         )
-
-    def _read_events(self) -> dict[str, int]:
-        """How often each thing happened, on the level that counts most of it."""
-        found: dict[str, int] = {}
-        for level in self._memory:
-            for name, count in _events(level).items():
-                found[name] = max(count, found.get(name, 0))
-        return found
 
     def _stalled(self) -> tuple[Path, int] | None:
         """The file that tells of stalls for memory, and its microseconds in all until now.
@@ -166,19 +154,11 @@ def _throttling(level: Level) -> Throttling | None:
     )
 
 
-def _events(level: Level) -> dict[str, int]:
-    """The events of a group's memory; version 1 counts hits of the limit, and kills."""
-    if level.version == 2:
-        found = level.counters("memory.events")
-        return {name: found[name] for name in _EVENTS if name in found}
-    if level.memory_limit is None:
-        return {}
-    events = {}
-    if (hits := level.number("memory.failcnt")) is not None:
-        events["max"] = hits
-    if (kills := level.counters("memory.oom_control").get("oom_kill")) is not None:
-        events["oom_kill"] = kills
-    return events
+def _kills(groups: list[Level]) -> int | None:
+    """How many processes were killed for memory, on the level that counts most of them."""
+    names = {2: "memory.events", 1: "memory.oom_control"}
+    counts = [level.counters(names[level.version]).get("oom_kill") for level in groups]
+    return max((count for count in counts if count is not None), default=None)
 
 
 def _some(path: Path) -> int | None:

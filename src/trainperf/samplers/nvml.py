@@ -62,8 +62,7 @@ class NvmlSampler:
             return
         try:
             self.driver = _try(self._nvml, "nvmlSystemGetDriverVersion")
-            names = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
-            version = next(filter(None, (_try(self._nvml, name) for name in names)), None)
+            version = _try(self._nvml, "nvmlSystemGetCudaDriverVersion")
             if version:  # 1000 for the major version, 10 for the minor one
                 self.driver_cuda = f"{version // 1000}.{version % 1000 // 10}"
             self._find()
@@ -209,12 +208,6 @@ class GpuDevice:
             power_w=_watts(self._ask("nvmlDeviceGetPowerUsage")),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=self._sm),
             throttle=None if bits is None else throttle_words(bits),
-            # In a container the numbers are often those of the host, and then of no process here.
-            memory_of={
-                int(process.pid): int(process.usedGpuMemory)
-                for process in self._processes() or ()
-                if process.usedGpuMemory
-            },
             **self._read_gpm(),
         )
 
@@ -236,9 +229,7 @@ class GpuDevice:
             name=self._ask("nvmlDeviceGetName") or "NVIDIA GPU",
             memory_total=None if memory is None else int(memory.total),
             compute_capability=None if capability is None else "{}.{}".format(*capability),
-            power_limit_w=_watts(
-                self._ask("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementLimit")
-            ),
+            power_limit_w=_watts(self._ask("nvmlDeviceGetEnforcedPowerLimit")),
             max_sm_clock_mhz=self._ask("nvmlDeviceGetMaxClockInfo", arguments=self._sm),
             ecc_errors=None if errors is None else int(errors),
             mig=None if mig is None else bool(mig[0]),  # the current mode, not the pending one
@@ -251,8 +242,7 @@ class GpuDevice:
         )
 
     def _processes(self) -> list[Any] | None:
-        name = "nvmlDeviceGetComputeRunningProcesses"
-        found: list[Any] | None = self._ask(name, f"{name}_v2")
+        found: list[Any] | None = self._ask("nvmlDeviceGetComputeRunningProcesses")
         return found
 
     def _ask(self, name: str, older: str = "", arguments: tuple[Any, ...] = ()) -> Any:

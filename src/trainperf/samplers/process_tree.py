@@ -96,7 +96,7 @@ class ProcessTree:
         alive = psutil.pids()
         self._strangers.intersection_update(alive)
         new = {pid for pid in alive if pid not in self._members and pid not in self._strangers}
-        parents = {pid: _told(_parent, pid) for pid in new}
+        parents = {pid: _told(lambda p: psutil.Process(p).ppid(), pid) for pid in new}
         more = new & {self._pid}
         if self._leads:
             more |= {p for p in new if _told(os.getsid, p) == self._pid}
@@ -131,10 +131,6 @@ def _usage(process: psutil.Process, before: _Usage | None) -> _Usage | None:
             return _Usage(own, reaped, rss, threads, read)
     except psutil.Error:
         return None
-
-
-def _parent(pid: int) -> int:
-    return psutil.Process(pid).ppid()
 
 
 def _told(ask: Callable[..., int], *about: int) -> int | None:

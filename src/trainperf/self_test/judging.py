@@ -6,7 +6,7 @@ import datetime
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import trainperf
@@ -27,12 +27,7 @@ KEPT = (
     "ending", "verdict", "trials", "trying", "stack", "control", "overhead", "not_measured",
     "notes", "seconds",
 )  # fmt: skip
-"""The parts of a diagnosis that say how it was measured, and belong into a bug report."""
 OF_EVIDENCE = ("device", "times", "startup", "use")
-OF_MACHINE = (
-    "cpu_model", "cores", "visible_cores", "memory_limit", "gpus", "gpu_reason", "driver",
-    "driver_cuda", "container",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class SelfTest:
     figures: tuple[Figure, ...]
     checks: tuple[Check, ...]
     seconds: float
-    diagnoses: dict[str, Any] = field(default_factory=dict)
+    diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
 
     @property
     def lines(self) -> tuple[Check, ...]:
@@ -120,23 +115,6 @@ class SelfTest:
         )
 
 
-def neighbours(others: float | None) -> Check:
-    """So many cores other programs took; None where that is not told."""
-    untold = "what others took of the cores is not told here"
-    text = untold if others is None else f"others took {others:.1f} cores at most"
-    return Check("neighbours", "ok", text)
-
-
-def nothing_to_gain(found: list[str], kept: list[str]) -> Check:
-    """Whether a loader that is hidden behind the step was left alone.
-
-    `found` are the findings about the input, `kept` the fixes that trials kept.
-    """
-    wrong = ", ".join([*found, *(f"{fix} kept" for fix in kept)])
-    text = f"expected none about the input, found {wrong or 'none'}"
-    return Check("hidden loader: findings", "problem" if wrong else "ok", text)
-
-
 def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> Check:
     """A planted cause whose repair was not kept; unknown where there was no time to try it."""
     came = [
@@ -149,18 +127,6 @@ def nothing_kept(name: str, trials: Sequence[Trial], trying: Trials | None) -> C
     advice = "try again where nothing else runs" if unknown else ""
     text = f"expected a repair, none was kept: {why}"
     return Check(name, "unknown" if unknown else "problem", text, advice)
-
-
-def kept_of(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The parts of a diagnosis that belong into a bug report, as plain values."""
-    parts = {name: getattr(diagnosis, name) for name in KEPT}
-    evidence = diagnosis.evidence
-    parts |= {name: getattr(evidence, name) for name in OF_EVIDENCE}
-    parts["device_memory"] = None if evidence.torch_ is None else evidence.torch_.memory
-    parts["machine"] = {name: getattr(evidence.machine, name) for name in OF_MACHINE}
-    parts["findings"] = [finding.id for finding in diagnosis.findings]
-    found: dict[str, Any] = encoded(parts)
-    return found
 
 
 def as_json(test: SelfTest) -> str:
@@ -181,6 +147,16 @@ def as_json(test: SelfTest) -> str:
             {**asdict(figure), "off": figure.off, "status": figure.status}
             for figure in test.figures
         ],
-        "diagnoses": test.diagnoses,
+        "diagnoses": {name: _reported(found) for name, found in test.diagnoses.items()},
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def _reported(diagnosis: Diagnosis) -> Any:
+    """What of a diagnosis says how it was measured, as plain values; nothing names the machine."""
+    evidence = diagnosis.evidence
+    parts = {name: getattr(diagnosis, name) for name in KEPT}
+    parts |= {name: getattr(evidence, name) for name in OF_EVIDENCE}
+    parts["machine"] = replace(evidence.machine, hostname="")
+    parts["findings"] = [finding.id for finding in diagnosis.findings]
+    return encoded(parts)

@@ -68,11 +68,6 @@ class Candidate:
         """The share of the whole training that a speed-up saves."""
         return self.share * (1 - 1 / max(1.0, speedup))
 
-    def worth(self, least: float) -> float:
-        """The gain that saves as much as one of `least` does of a training that is all steps."""
-        saves = (1 - 1 / (1 + least)) / self.share if self.share else math.inf
-        return 1 / (1 - saves) - 1 if saves < 1 else math.inf
-
     def skipped(self, reason: str, late: bool = False) -> Trial:
         """It, as one that is not tried; `late`: for want of time."""
         name, bound, variant = "+".join(self.fixes), self.bound, self.variant

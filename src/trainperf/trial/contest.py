@@ -26,7 +26,7 @@ from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.legs.faults import LegFailed, OutOfMemory
 from trainperf.trial.legs.leg import Leg, Slice
 from trainperf.trial.outcome import control_of, floor
-from trainperf.trial.ratio import FEWEST, Pair, of_two, ratio
+from trainperf.trial.ratio import FEWEST, Pair, ratio
 
 FAR = 0.25
 """A gain beyond this, with its whole interval, may be decided by fewer pairs."""
@@ -37,11 +37,9 @@ MOST_PAIRS = 36
 OF_CONTROL = 12
 """So many pairs the control has at most: what is kept is measured once more beside another."""
 MOST_TO_JUDGE = 150
-"""So many pairs a change has that somebody wants judged, if nothing else is to be said of it."""
+"""So many pairs each process has of a change that is to be judged, if they say nothing else."""
 WORTH = 0.05
 """A change that gives less than this, by its whole interval, is not looked at more closely."""
-WORTH_ANOTHER = 0.1
-"""The same of one that makes another experiment: nobody does so for less."""
 HASTE = 0.02
 """By so much the interval of fewer than `MIN_PAIRS` pairs must clear what decides."""
 WIDE = 0.15
@@ -65,24 +63,19 @@ LEAST_BESIDE, BESIDE, BESIDE_S = 2, 3, 1.5
 neighbours come and go in seconds."""
 LONG_TURN_S = 3.0
 """What the end of a turn takes once (tracing an evaluation) is little of one that takes so long."""
-LESS_FOR_ANOTHER = 0.25
-"""What changes the experiment counts so much less: it goes into no patch."""
-OF_THE_CONTROL = 0.2
-"""What the script against itself tells counts as a change that saves so much of the training."""
 
 Asked = Callable[[], bool]
-Rule = Callable[["Contest", float, float], bool]
-"""Whether a contest is decided, by the gain that may be noise and the one that is worth making."""
+Rule = Callable[["Contest", float], bool]
+"""Whether a contest is decided, by the gain that may be noise."""
 
 
 @dataclass(eq=False)
 class Contest:
     """One changed leg against the unchanged script: its pairs, and whether it is `decided`.
 
-    It is of a `candidate`; None: the control, in slices of the kind that `holds` tells. Where the
-    loop of its `leg` ended by itself another goes on, and `first` is the one whose training is told
-    of. A change that somebody wants judged runs in two processes: `twin` is the other one, and the
-    one that is there `again` tells no more than that.
+    It has `entered` once there was a slot for it. It is of a `candidate`; None: the control, in
+    slices of the kind that `holds` tells. Where the loop of its `leg` ended by itself another goes
+    on, and `first` is the one whose training is told of.
     """
 
     leg: Leg
@@ -90,9 +83,8 @@ class Contest:
     pairs: list[Pair] = field(default_factory=list)
     failure: LegFailed | None = None
     needless: str = ""
+    entered: bool = False
     decided: bool = False
-    twin: Contest | None = None
-    again: bool = False
     holds: Epoch | None = None
     first: Leg = field(init=False)
     _known: tuple[int, Ratio | None] = (0, None)
@@ -122,18 +114,9 @@ class Contest:
         return self.gains and not far
 
     @property
-    def worth(self) -> float:
-        """The gain below which it is not looked at more closely, as a share."""
-        if self.candidate is None:
-            return WORTH
-        return self.candidate.worth(WORTH_ANOTHER if self.candidate.apart else WORTH)
-
-    @property
-    def hope(self) -> float:
-        """The speed-up at the favourable end of what is known of it."""
-        if self.ratio is not None:
-            return self.ratio.high
-        return self.candidate.hope if self.candidate is not None else 1.0 + FAR
+    def is_judged(self) -> bool:
+        """Whether somebody wants to know what it gives, whatever that is."""
+        return self.candidate is not None and self.candidate.difference is not None
 
 
 def take(
@@ -173,11 +156,11 @@ def take(
     raise LegFailed(what)
 
 
-def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
+def enough(contest: Contest, floor: float) -> bool:
     """Whether more pairs would not change what is said of a change.
 
     `floor` is the gain that may be noise, as a share. It is over as soon as its interval excludes
-    a gain of `worth`, the smallest that would be worth making, or leaves no doubt that it pays:
+    a gain of `WORTH`, the smallest that would be worth making, or leaves no doubt that it pays:
     either takes few pairs where the change is far from it. With `MIN_PAIRS` half the distance to
     the interval's end is enough. In simulated pairs that scatter by 8 % a change that gives nothing
     takes 7 pairs so, 12 with all of the distance, and one of 2 % takes 10, not 17; of gains of 8 %
@@ -188,7 +171,7 @@ def enough(contest: Contest, floor: float, worth: float = WORTH) -> bool:
         return False
     few = count < MIN_PAIRS
     end = found.high if few else math.sqrt(found.speedup * found.high)
-    if end < 1 + worth - (HASTE if few else 0.0):
+    if end < 1 + WORTH - (HASTE if few else 0.0):
         return True
     narrow = _is_narrow(found)
     told = narrow or count >= 2 * MIN_PAIRS
@@ -245,12 +228,21 @@ class Series:
             return FAR
         return floor(control_of(self.control.ratio, parity.control(None, None)))
 
+    def is_over(self, contest: Contest, least: float) -> bool:
+        """Whether more pairs of a change would tell no more; `least` is the gain that is noise."""
+        candidate, count = contest.candidate, len(contest.pairs)
+        assert candidate is not None
+        if candidate.difference is None:
+            return count >= candidate.pairs and self.over(contest, least)
+        known = contest.ratio
+        settled = known is not None and is_settled(known, candidate.difference, least)
+        return settled or count >= MOST_TO_JUDGE
+
     def waits(self, contest: Contest) -> bool:
         """Whether nothing but the control can decide a contest."""
-        candidate = contest.candidate
-        if self.tells_noise or (candidate is not None and candidate.difference is not None):
+        if self.tells_noise or contest.is_judged or contest.candidate is None:
             return False
-        return self.over(contest, SMALLEST_GAIN, contest.worth)
+        return self.is_over(contest, SMALLEST_GAIN)
 
     def control_helps(self, own: Sequence[Contest], made_any: bool) -> bool:
         """Whether more pairs of the control may change what is said of any of its `own` contests.
@@ -262,61 +254,31 @@ class Series:
         """
         if self.control.decided:
             return False
-        if self.over is not enough:
+        if self.over is not enough or not made_any:
+            return True
+        if self.control.leg.starting and any(contest.failure for contest in own):
             return True
         if self.tells_noise:
-            least = 1 + self.least
+            noise = 1 + self.least
             return any(
-                (contest.twin is not None and not contest.decided)
-                or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= least)
+                (contest.is_judged and not contest.decided)
+                or (contest.ratio is not None and 1 + SMALLEST_GAIN < contest.ratio.low <= noise)
                 for contest in own
             )
-        failed = [contest.failure for contest in own if contest.failure]
-        short = any(isinstance(failure, OutOfMemory) for failure in failed)
-        if not made_any or short or (failed and self.control.leg.starting):
-            return True
         if self.holds is not None:
             return any(contest.near and (contest.decided or self.waits(contest)) for contest in own)
         return any(contest.near or not contest.decided for contest in own)
 
-    def met_itself(self) -> bool:
-        """Whether the control is decided: it has told the noise as well as it will be told."""
-        if self.control.failure:
+    def met_itself(self, own: Sequence[Contest]) -> bool:
+        """Whether the control has told the noise as well as its `own` contests need it."""
+        if self.control.failure or self.control.decided:
             return True
+        if any(contest.is_judged and not contest.decided for contest in own):
+            return False
         if self.over is not enough:
-            return self.over(self.control, self.least, self.control.worth)
+            return self.over(self.control, self.least)
         count = len(self.control.pairs)
         return count >= OF_CONTROL or (count >= MIN_PAIRS and self.least <= SMALLEST_GAIN)
-
-    def both(self, contest: Contest) -> Ratio | None:
-        """The speed-up of a change until now, in all processes that run it."""
-        own, control = contest.ratio, self.control.ratio
-        if contest.twin is None or own is None:
-            return own
-        other = contest.twin.ratio
-        if other is None or control is None:
-            return None
-        pair = (other, own) if contest.again else (own, other)
-        return of_two(*pair, control.speedup)[0]
-
-    def rate(self, contest: Contest, usual_s: float, waits: Sequence[Contest] = ()) -> float:
-        """What a contest may save of the whole training, for each second that it still takes.
-
-        A leg takes `usual_s` to start. The control may save what those save that wait for it.
-        """
-        candidate = contest.candidate
-        saves = OF_THE_CONTROL if candidate is None else candidate.saves(contest.hope)
-        saves += sum(other.candidate.saves(other.hope) for other in waits if other.candidate)
-        if candidate is not None and candidate.apart:
-            saves *= LESS_FOR_ANOTHER
-        # half as many pairs again as it had, at least: it was expected to be decided before
-        pairs = max(MIN_PAIRS - len(contest.pairs), len(contest.pairs) / 2)
-        left_s = pairs * self.costs.comparing(1, 1)
-        if contest.leg.starting:
-            spent_s = contest.leg.spent_s if contest.leg.alive else 0.0
-            # As long again, for all that is known, where it takes longer than usual.
-            left_s += max(usual_s - spent_s if spent_s < usual_s else spent_s, 0.5)
-        return max(saves, 1e-6) / left_s
 
     def slice_of(self, leg: Leg, base: Leg, clock: Clock) -> Slice | None:
         """A slice of a leg, or of `base`, the script as it is; None if the time is over."""

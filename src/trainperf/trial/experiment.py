@@ -39,8 +39,8 @@ class Tried:
 
     `patch` holds the kept fixes, nothing else; None if none was tried. `sources` are the files that
     it changes, by path, as it leaves them. `step_s` is a step of the unchanged script,
-    `step_on_top_s` one of that on top of which the rest was tried, where it was; `own_s` is what
-    trainperf's hooks took of each, `start_s` what passed until its first update, where it was
+    `step_on_top_s` one of that on top of which the rest was tried, where it was; `overhead` is
+    what trainperf's hooks took of each, `start_s` what passed until its first update, where it was
     started again for the trials; seconds. `choices` are the findings of fixes that pay and could be
     made in several ways, by id, with the best way. `apart` are the trials of fixes that pay and
     make another experiment of the script, each with the patch that holds this fix alone. `passing`
@@ -54,7 +54,7 @@ class Tried:
     stack: Stack | None = None
     patch: Patch | None = None
     sources: Mapping[str, bytes] = field(default_factory=dict)
-    own_s: float | None = None
+    overhead: Overhead | None = None
     step_s: float | None = None
     step_on_top_s: float | None = None
     start_s: float | None = None
@@ -62,13 +62,6 @@ class Tried:
     apart: tuple[tuple[Trial, Patch], ...] = ()
     passing: tuple[str, ...] = ()
     ended: bool = False
-
-    @property
-    def overhead(self) -> Overhead | None:
-        """What trainperf's hooks took of a step; None where it is not known."""
-        return (
-            Overhead(self.own_s / self.step_s) if self.own_s is not None and self.step_s else None
-        )
 
 
 def try_fixes(
@@ -170,7 +163,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         stack=_stack(stacked, baseline, subject.evidence, once, passing),
         patch=written.patch,
         sources=written.contents,
-        own_s=baseline.own_s,
+        overhead=Overhead(baseline.own_s / baseline.step_s) if baseline.step_s else None,
         step_s=baseline.step_s,
         step_on_top_s=came.step_on_top_s,
         start_s=None if baseline.start is None else baseline.start.seconds,
@@ -202,33 +195,31 @@ def _repeated(
     came = repeat(bench, candidate, clock, stacked.ratio.low)
     shutil.rmtree(bench.folder, ignore_errors=True)
     kept = {name: found[name] for name in stacked.fixes}
-
-    def none(outcome: Outcome, reason: str, late: bool = False) -> tuple[Stacked, dict[str, Trial]]:
-        gone = {name: replace(trial, late=late) for name, trial in kept.items()}
-        gone = {name: trial.dropped(outcome, reason) for name, trial in gone.items()}
-        return Stacked((), None), found | gone
-
-    if came.failed:
-        return none(Outcome.FAILED, f"in a fresh process it {came.reason}")
-    if came.ratio is None and stacked.ratio.low > FOR_LIFE:
-        note = f"not repeated in fresh processes: {came.reason}"
-        return stacked, found | {name: replace(one, note=note) for name, one in kept.items()}
-    if came.ratio is None:
-        reason = f"it was not repeated in fresh processes: {came.reason}"
-        return none(Outcome.NOT_TRIED, reason, late=True)
     figures = " and ".join(f"{pair:.2f}×" for pair in came.pairs)
     pairs = "two pairs" if len(came.pairs) > 1 else "a pair"
     again = f"in {pairs} of fresh processes, as you run it: {figures}"
-    if not came.stands:
-        return none(Outcome.NO_EFFECT, f"what it gave was noise: {again}")
-    if len(kept) == 1:
-        kept = {name: replace(one, **asdict(came.ratio)) for name, one in kept.items()}
-    else:
-        again = f"{'both' if len(kept) == 2 else f'all {len(kept)}'} together, {again}"
-    if came.ratio.low <= 1:
-        again += "; each shows the gain, but slices varied so that its interval reaches below 1"
-    noted = {name: replace(one, note=again) for name, one in kept.items()}
-    return replace(stacked, ratio=came.ratio, together=True), found | noted
+    gone: tuple[Outcome, str] | None = None
+    if came.failed:
+        gone = Outcome.FAILED, f"in a fresh process it {came.reason}"
+    elif came.ratio is None:
+        again = f"not repeated in fresh processes: {came.reason}"
+        if stacked.ratio.low <= FOR_LIFE:
+            gone = Outcome.NOT_TRIED, f"it was {again}"
+    elif not came.stands:
+        gone = Outcome.NO_EFFECT, f"what it gave was noise: {again}"
+    if gone is not None:
+        late = gone[0] is Outcome.NOT_TRIED
+        dropped = {name: replace(one, late=late).dropped(*gone) for name, one in kept.items()}
+        return Stacked((), None), found | dropped
+    if came.ratio is not None:
+        if len(kept) == 1:
+            kept = {name: replace(one, **asdict(came.ratio)) for name, one in kept.items()}
+        else:
+            again = f"{'both' if len(kept) == 2 else f'all {len(kept)}'} together, {again}"
+        if came.ratio.low <= 1:
+            again += "; each shows the gain, but slices varied so that its interval reaches below 1"
+        stacked = replace(stacked, ratio=came.ratio, together=True)
+    return stacked, found | {name: replace(one, note=again) for name, one in kept.items()}
 
 
 def _stack(

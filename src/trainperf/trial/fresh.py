@@ -5,9 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from trainperf.model import Ratio
+from trainperf.model import Equivalence, Ratio
 from trainperf.recording.run import Epoch
 from trainperf.run.stopping import LEG, Guard
 from trainperf.trial.budget import NO_SLICE, SLICES, Bench, Clock
@@ -52,6 +51,7 @@ class FreshProcesses:
     def __init__(self, bench: Bench, guard: Guard) -> None:
         self._bench = bench
         self._guard = guard
+        self._script = Candidate((), bench.run, Equivalence.EXACT, None, 0)
         self._unchanged: list[Process] = []
         self.legs = 0
         self.compared_s = 0.0
@@ -87,9 +87,9 @@ class FreshProcesses:
         before = last if alike else self._again(candidate.holds, clock)
         if before is None:
             return Measured(candidate, failure=OutOfTime())
-        changed, compared = [self._changed(candidate, clock)], None
+        changed, compared = [self._process(candidate, clock)], None
         if changed[0].slices and not changed[0].failure:
-            changed.append(self._changed(candidate, clock))
+            changed.append(self._process(candidate, clock))
             after = self._again(candidate.holds, clock)
             if after is not None and not changed[1].failure:
                 compared = _compare(before, changed, after)
@@ -99,7 +99,7 @@ class FreshProcesses:
 
     def _again(self, holds: Epoch | None, clock: Clock) -> Process | None:
         """Run the unchanged script once more; None if it made no slice."""
-        process = self._process(Leg("", self._bench.run, self._folder()), clock, holds)
+        process = self._process(replace(self._script, holds=holds), clock)
         if process.slices:
             self._unchanged.append(process)
             return process
@@ -107,17 +107,12 @@ class FreshProcesses:
             raise process.failure or OutOfTime(NO_SLICE)
         return None
 
-    def _changed(self, candidate: Candidate, clock: Clock) -> Process:
-        name, work, slow = candidate.name, candidate.work, candidate.compiles
-        leg = Leg(name, candidate.run, self._folder(), work, slow)
-        return self._process(leg, clock, candidate.holds)
-
-    def _folder(self) -> Path:
+    def _process(self, candidate: Candidate, clock: Clock) -> Process:
+        """A process of a candidate, or of the unchanged script, and its slices."""
         self.legs += 1
-        return self._bench.folder / "alone" / f"{LEG}{self.legs}"
-
-    def _process(self, leg: Leg, clock: Clock, holds: Epoch | None) -> Process:
-        costs, slices = self._bench.costs, list[Slice]()
+        costs, slices, holds = self._bench.costs, list[Slice](), candidate.holds
+        folder = self._bench.folder / "alone" / f"{LEG}{self.legs}"
+        leg = Leg(candidate.name, candidate.run, folder, candidate.work, candidate.compiles)
         epochs = leg.run.leg.warm_up_epochs if leg.run.leg is not None else 0
         limit = 30 + 4 * costs.starting(1, epochs)
         try:

@@ -1,4 +1,4 @@
-"""One queue of trials: who can change the answer most in a second is let run next.
+"""One queue of trials: what may save most is let run first.
 
 The legs of a script live beside each other and one of them runs at a time: a slice of steps that
 are timed, beside slices of the script as it is, or a slice of starting, of as many legs as the
@@ -9,7 +9,7 @@ nothing waits for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,23 +19,25 @@ from trainperf.run.stopping import LEG
 from trainperf.trial import parity
 from trainperf.trial.budget import NO_SLICE, Bench, Clock
 from trainperf.trial.candidates import Candidate
-from trainperf.trial.contest import MOST_TO_JUDGE, Contest, Rule, Series, enough, is_settled
+from trainperf.trial.contest import Contest, Rule, Series, enough
 from trainperf.trial.fresh import FreshProcesses, Look, nothing_else
 from trainperf.trial.legs.faults import LegFailed, NotCompared, OutOfMemory, OutOfTime
 from trainperf.trial.legs.leg import Leg, Slice, end_all
 from trainperf.trial.legs.starting import let_start, together
 from trainperf.trial.outcome import Baseline, Measured, baseline, start_of
-from trainperf.trial.ratio import Pair
+from trainperf.trial.ratio import Pair, of_two
 
 RAN_OUT = "it ran out of memory beside other legs"
 ALONE = f"{RAN_OUT}, and was tried alone"
+PROCESSES = ("in a fresh process", "in another")
+"""The processes of a change that runs in two, as they are told of."""
 TURN_S = 2.0
 """So long contests take turns before legs that start may go on: caches are cold after that."""
 MORE_S = 15.0
 MORE_TIMES = 3.0
 """A leg may take so much longer to start than the slowest that has, if it does not compile."""
 OVERDUE = 2.0
-"""From so many times the usual start on a leg is none of those that start next."""
+"""From so many times the usual start on a leg takes turns with those that stand, as one of them."""
 
 
 class Queue:
@@ -60,9 +62,8 @@ class Queue:
         self._series: dict[Epoch | None, Series] = {}
         self._before: tuple[Series, Slice] | None = None  # what the script did last
         self._round = 0
-        self._waiting: list[Candidate] = []
-        self._entered: list[Contest] = []
-        self._left_out: list[Measured] = []
+        self._started_last = False
+        self._contests: list[Contest] = []  # those of what is compared now
         self._fresh = FreshProcesses(bench, self._guard)
 
     def __enter__(self) -> Queue:
@@ -108,56 +109,70 @@ class Queue:
             return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
-        self._waiting, self._entered, self._left_out = list(candidates), [], []
+        processes = {candidate.name: self._processes(candidate) for candidate in candidates}
+        legs = [process for several in processes.values() for process in several]
+        self._contests = [Contest(self._leg_of(process), process) for process in legs]
         failure: LegFailed = OutOfTime()
         try:
             self._run(clock, look)
         except LegFailed as failed:
-            if not any(contest.pairs for contest in self._entered):
+            if not any(contest.pairs for contest in self._contests):
                 raise
             # What was measured until then stands, whatever became of the script since.
             late = clock.over() or isinstance(failed, OutOfTime)
             short = isinstance(failed, OutOfMemory)
             failure = OutOfTime() if late else failed if short else NotCompared(failed)
-            for contest in self._entered:
-                if contest.ratio is None:
-                    contest.failure = contest.failure or failure
         finally:
-            end_all([contest.leg for contest in self._entered])
-        found = self._measurements(self._entered)
-        found += [Measured(candidate, failure=failure) for candidate in self._waiting]
-        alone = [measured for measured in found if isinstance(measured.failure, OutOfMemory)]
+            end_all([contest.leg for contest in self._contests if contest.leg.started_s])
+        for contest in self._contests:
+            if contest.ratio is None and not contest.needless:
+                contest.failure = contest.failure or failure
+        found = self._measurements(self._contests)
         if isinstance(failure, OutOfMemory):
             self._slots = 1
-        found = [*self._left_out, *(measured for measured in found if measured not in alone)]
-        found += self._tried_alone(alone, clock.keeping(look(found, ())[0]))
         by_name = {measured.name: measured for measured in found}
-        return [by_name[candidate.name] for candidate in candidates]
+        short_ones = [one for one in found if isinstance(one.failure, OutOfMemory)]
+        again = self._tried_alone(short_ones, clock.keeping(look(found, ())[0]))
+        by_name |= {measured.name: measured for measured in again}
+        return [
+            self._together(candidate, [by_name[one.name] for one in processes[candidate.name]])
+            for candidate in candidates
+        ]
+
+    def _processes(self, candidate: Candidate) -> list[Candidate]:
+        """What is to be judged runs in two processes, where there is room for both."""
+        if candidate.difference is None or self._slots <= 3:
+            return [candidate]
+        return [replace(candidate, variant=process) for process in PROCESSES]
+
+    def _together(self, candidate: Candidate, found: Sequence[Measured]) -> Measured:
+        """What all processes of a candidate say of it; what ran alone says it by itself."""
+        first = next((measured for measured in found if measured.note), found[0])
+        known, failure = first.ratio, first.failure
+        if len(found) > 1 and not first.note:
+            own, again = (measured.ratio for measured in found)
+            control = self._series_of(candidate.holds).control.ratio
+            known = own and again and control and of_two(own, again, control.speedup)[0]
+            failure = failure or found[1].failure
+        return replace(first, candidate=candidate, ratio=known, failure=failure)
 
     def _run(self, clock: Clock, look: Look) -> None:
         """Let legs start and take turns until all are decided or the time is over."""
         early, known = clock.keeping(look((), ())[0]), 0
         while not (early.over() and (self._entered or clock.over())):
-            decided = [contest for contest in self._entered if contest.decided]
+            decided = [contest for contest in self._contests if contest.decided]
             if len(decided) != known:
-                trying = [contest.candidate for contest in self._open if contest.candidate]
-                keep_s, needless = look(self._measurements(decided), [*self._waiting, *trying])
+                left = [contest.candidate for contest in self._contests if not contest.decided]
+                keep_s, needless = look(self._measurements(decided), list(filter(None, left)))
                 early = clock.keeping(keep_s)
-                self._leave_out(needless)
-                known = sum(contest.decided for contest in self._entered)
+                for contest in self._contests:
+                    if not contest.decided and contest.leg.name in needless:
+                        contest.needless = needless[contest.leg.name]
+                        self._decided(contest)
+                known = sum(contest.decided for contest in self._contests)
             self._enter(early)
             if not self._advance(early):
                 return
-
-    def _leave_out(self, needless: Mapping[str, str]) -> None:
-        """Decide what could change nothing any more."""
-        for contest in self._open:
-            if contest.candidate and contest.candidate.name in needless:
-                contest.needless = needless[contest.candidate.name]
-                self._decided(contest)
-        gone = [candidate for candidate in self._waiting if candidate.name in needless]
-        self._left_out += [Measured(one, needless=needless[one.name]) for one in gone]
-        self._waiting = [candidate for candidate in self._waiting if candidate not in gone]
 
     def baseline(self, holds: Epoch | None = None) -> Baseline:
         """The unchanged script as it was measured in slices that hold epochs, or steps.
@@ -192,6 +207,10 @@ class Queue:
         return all(series.control.decided for series in self._series.values())
 
     @property
+    def _entered(self) -> list[Contest]:
+        return [contest for contest in self._contests if contest.entered]
+
+    @property
     def _open(self) -> list[Contest]:
         return [contest for contest in self._entered if not contest.decided]
 
@@ -204,22 +223,19 @@ class Queue:
         """
         if self._slots == 2 and not self._controls_over:
             return
-        while self._waiting:
+        for contest in self._contests:
+            if contest.entered or contest.decided:
+                continue
             open_ = self._open
-            starting = sum(contest.leg.starting and not self._overdue(contest) for contest in open_)
+            starting = sum(other.leg.starting and not self._overdue(other) for other in open_)
             room = self._slots - 1 - (self._slots > 2)  # beside the script and its control
             if len(open_) >= room or starting > self._at_once:
                 return
-            candidate = self._waiting[0]
-            costs = self._series_of(candidate.holds).costs
-            needed = self._start_s(candidate) + costs.comparing(1, 3)
+            needed = self._start_s(contest.candidate)
+            needed += self._series_of(contest.holds).costs.comparing(1, 3)
             if self._base.ready_s is not None and needed > clock.left:
                 return
-            contest = Contest(self._leg_of(candidate), self._waiting.pop(0))
-            self._entered.append(contest)
-            if candidate.difference is not None and self._slots > 3:
-                contest.twin = Contest(self._leg_of(candidate), candidate, twin=contest, again=True)
-                self._entered.append(contest.twin)
+            contest.entered = True
 
     def _advance(self, clock: Clock) -> bool:
         """Let those run who can change the answer most; False where there is nobody left."""
@@ -228,59 +244,55 @@ class Queue:
             raise base.failure
         if base.failure or (base.ready_s is not None and not base.alive):
             base.end()  # its loop came to its end, or others had to have its memory
-            self._base, self._before = self._leg("", self.bench.run), None
+            base = self._base = self._leg("", self.bench.run)
+            self._before = None
         for contest in self._entered:
             if contest.pairs and not contest.decided:
                 self._decide(contest)  # the control may tell by now
-        rates = self._rates()
-        order = sorted(rates, key=lambda contest: -rates[contest])
-        legs = (
-            [self._base] if self._base.starting and (rates or self._open or self._waiting) else []
-        )
+        order = self._order()
+        overdue = {contest.leg for contest in order if self._overdue(contest)}
+        left = order or not all(contest.decided for contest in self._contests)
+        legs = [base] if base.starting and left else []
         legs += [contest.leg for contest in order if contest.leg.starting]
         legs = together(list(dict.fromkeys(legs)), self._at_once, self.bench.costs.spin)
         turns = [contest for contest in order if not contest.leg.starting]
         if not (legs or turns):
             return False
         self._tell()
-        started, at_turn = sum(rates[contest] for contest in order if contest.leg in legs), 0.0
+        starts = bool(legs) and (base in legs or not turns)
         if turns:
             series = self._series_of(turns[0].holds)
             turns = [contest for contest in turns if contest.holds == series.holds]
-            at_turn = sum(rates[contest] for contest in turns[: series.beside_each_other])
-        if legs and (self._base in legs or not turns or started > at_turn):
+            if overdue.issuperset(legs):
+                starts = starts or (bool(legs) and not self._started_last)
+            else:
+                starts = starts or len(turns) < series.beside_each_other
+        self._started_last = starts
+        if starts:
             self._start(legs, clock)
         else:
             self._take_turns(turns, clock, series)
         return True
 
-    def _rates(self) -> dict[Contest, float]:
-        """Those who may run next, each with what it may save in a second.
+    def _order(self) -> list[Contest]:
+        """Those who may run next: the first of the report, the control where it helps, the others.
 
-        The first of the report starts first, unless it holds up all others; what is judged does so
-        in all its processes.
+        Who starts for longer than is usual comes last.
         """
-        judged = [contest for contest in self._entered if contest.twin is not None]
-        controls = [series.control for series in self._series.values()]
-        first = [*judged, *controls] if judged else self._entered[:1]
+        order = [
+            contest for contest in self._open if not self._series_of(contest.holds).waits(contest)
+        ]
         made_any = any(series.slices for series in self._series.values())
-        rates = dict[Contest, float]()
         for series in self._series.values():
-            own = [contest for contest in self._entered if contest.holds == series.holds]
-            open_ = [contest for contest in own if not contest.decided]
-            waits = [contest for contest in open_ if series.waits(contest)]
-            control = series.control
-            helps = series.control_helps(own, made_any) or (
-                self._slots == 2 and not control.decided
-            )
-            for contest in [contest for contest in open_ if contest not in waits] + [
-                control
-            ] * helps:
-                start_s = self._start_s(contest.candidate)
-                rates[contest] = series.rate(contest, start_s, waits if contest is control else ())
-                if contest in first and contest.leg.starting and not self._overdue(contest):
-                    rates[contest] += 1
-        return rates
+            own = self._of_kind(series)
+            alone = self._slots == 2 and not series.control.decided
+            if alone or series.control_helps(own, made_any):
+                order.insert(1, series.control)
+        return sorted(order, key=self._overdue)
+
+    def _of_kind(self, series: Series) -> list[Contest]:
+        """The contests whose slices are of the kind of a series."""
+        return [contest for contest in self._entered if contest.holds == series.holds]
 
     def _overdue(self, contest: Contest) -> bool:
         """Whether a leg takes much longer to start than others: it compiles, or it hangs."""
@@ -388,32 +400,20 @@ class Queue:
         """Decide a contest if more pairs would change nothing, and end its leg."""
         series, candidate = self._series_of(contest.holds), contest.candidate
         if candidate is None:
-            judged = any(other.twin and other.holds == contest.holds for other in self._open)
-            contest.decided = contest.decided or (not judged and series.met_itself())
+            contest.decided = series.met_itself(self._of_kind(series))
             if self._slots == 2 and self._controls_over:
                 contest.leg.end()
             return
-        if contest.decided:  # with its twin
-            return
-        if candidate.difference is None:
-            over = len(contest.pairs) >= candidate.pairs
-            over = over and self._over(contest, series.least, contest.worth)
-        else:
-            found = series.both(contest)
-            over = found is not None and is_settled(found, candidate.difference, series.least)
-            over = over or len(contest.pairs) >= MOST_TO_JUDGE
+        over = series.is_over(contest, series.least)
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
         elif contest.failure or over:
             self._decided(contest)
 
     def _decided(self, contest: Contest) -> None:
-        """Decide a contest, with the other process of its change, and end its leg."""
-        contest.decided, twin = True, contest.twin
+        """Decide a contest, and end its leg."""
+        contest.decided = True
         contest.leg.end()
-        if twin is not None and not twin.decided:
-            twin.failure = twin.failure or contest.failure
-            self._decided(twin)
 
     # -------------------------------------------------------------- who does not fit
 
@@ -450,11 +450,10 @@ class Queue:
     # ------------------------------------------------------------------------- words
 
     def _measurements(self, contests: Sequence[Contest]) -> list[Measured]:
-        """What was measured of contests, each change once."""
         return [
             Measured(
                 contest.candidate,
-                ratio=self._series_of(contest.holds).both(contest),
+                ratio=contest.ratio,
                 losses=parity.read_losses(contest.first.trained),
                 failure=contest.failure,
                 needless=contest.needless,
@@ -462,26 +461,23 @@ class Queue:
                 pairs=tuple(contest.pairs),
             )
             for contest in contests
-            if contest.candidate is not None and not contest.again
+            if contest.candidate is not None
         ]
 
     def _tell(self) -> None:
-        total = len(self._entered) + len(self._waiting)
-        decided = [contest for contest in self._entered if contest.decided]
-        starting = sum(contest.leg.starting for contest in self._open)
-        best = max(
-            (
-                (contest.ratio.speedup, contest.candidate.name)
-                for contest in decided
-                if contest.ratio and contest.gains and not contest.failure
-                if contest.candidate is not None and not contest.candidate.apart
-            ),
-            default=None,
-        )
+        total = len(self._contests)
+        decided = [contest for contest in self._contests if contest.decided]
+        gains = {
+            contest.leg.name: contest.ratio.speedup
+            for contest in decided
+            if contest.ratio and contest.gains and not contest.failure
+            if contest.candidate is not None and not contest.candidate.apart
+        }
         text = f"trying changes: {len(decided)} of {total} decided"
-        text += f", {starting} starting" if starting else ""
-        text += f"; fastest so far {best[1]} {best[0]:.2f}×" if best else ""
-        if self._base.starting or not any(contest.pairs for contest in self._entered):
+        if gains:
+            best = max(gains, key=gains.__getitem__)
+            text += f"; fastest so far {best} {gains[best]:.2f}×"
+        if self._base.starting or not any(contest.pairs for contest in self._contests):
             text = "warming up"
         self.bench.say(text, len(decided) / total if total else None)
 

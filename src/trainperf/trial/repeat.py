@@ -14,11 +14,9 @@ from trainperf.trial.budget import Bench, Clock, Costs
 from trainperf.trial.candidates import SMALLEST_GAIN, Candidate
 from trainperf.trial.contest import Contest
 from trainperf.trial.legs.faults import LegFailed, NotCompared
-from trainperf.trial.queue import Queue
+from trainperf.trial.queue import PROCESSES, Queue
 from trainperf.trial.ratio import FEWEST, of_two
 
-PROCESSES = ("in a fresh process", "in another")
-"""The processes with the changes, as they are told of."""
 FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 FAR_BEYOND = 2.0
@@ -85,7 +83,7 @@ def repeat(bench: Bench, candidate: Candidate, clock: Clock, low: float = 1.0) -
     """
     costs = bench.costs.holding(candidate.holds)
 
-    def compared(contest: Contest, _: float, __: float) -> bool:
+    def compared(contest: Contest, _: float) -> bool:
         told = contest.ratio is not None and (contest.candidate is None or contest.ratio.low > 1)
         return len(contest.pairs) >= _pairs(costs) * (1 if told else AGAIN)
 

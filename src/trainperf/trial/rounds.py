@@ -44,17 +44,20 @@ class Round:
     """What came of a round.
 
     `found` are the trials of fixes by id, of several ways the best one, `others` those of the rest;
-    `apart` those that make another experiment of the script and pay. `stacked` is what was kept,
-    `choices` the ways that were chosen. Some came too `late`: there was no time for them. `skipped`
-    are those that were left out, of all that was `planned`. One on top of another took so many
-    `legs`, slices of `compared_s` seconds, and a step `step_on_top_s`.
+    `apart` those that make another experiment of the script and pay. `winners` are the kept ones as
+    they go on the stack, the best first: that with which the whole training takes least, what it
+    costs once counted. `choices` are the findings with the way that is the best, `stacked` is what
+    was kept of all. Some came too `late`: there was no time for them. `skipped` are those that were
+    left out, of all that was `planned`. One on top of another took so many `legs`, slices of
+    `compared_s` seconds, and a step `step_on_top_s`.
     """
 
     found: Mapping[str, Trial] = field(default_factory=dict)
     others: tuple[Trial, ...] = ()
     apart: tuple[Trial, ...] = ()
-    stacked: Stacked = field(default_factory=lambda: Stacked((), None))
+    winners: tuple[Measured, ...] = ()
     choices: Mapping[str, Finding] = field(default_factory=dict)
+    stacked: Stacked = field(default_factory=lambda: Stacked((), None))
     late: bool = False
     skipped: tuple[Trial, ...] = ()
     planned: tuple[Candidate, ...] = ()
@@ -149,9 +152,9 @@ def _round(
     costs = planned.costs
     assert costs is not None
     measured = engine.compare(planned.chosen, clock, partial(_rest, engine, costs, free))
-    sorted_out = sort_out(measured, engine.baseline, late(), steps)
-    found, changes = dict(sorted_out.best), planned.changes.choosing(sorted_out.choices)
-    partners = _partners(sorted_out)
+    came = sort_out(measured, engine.baseline, late(), steps)
+    found, changes = dict(came.found), planned.changes.choosing(came.choices)
+    partners = _partners(came)
 
     def means(holds: Epoch | None) -> Means:
         def join(ids: Sequence[str]) -> Candidate | str:
@@ -162,7 +165,7 @@ def _round(
         until = clock.keeping(repeating_s)
         return Means(holds, engine.baseline(holds), join, engine.compare, until)
 
-    stacked = stack(sorted_out.winners, means, partners)
+    stacked = stack(came.winners, means, partners)
     for name, drop in stacked.dropped.items():
         found[name] = found[name].dropped(*drop)
     for name in set(partners) & set(stacked.fixes):
@@ -172,22 +175,15 @@ def _round(
             on_top=stacked.fixes[: stacked.fixes.index(name)],
             **asdict(stacked.gains[name]),
         )
-    return Round(
-        found,
-        sorted_out.others,
-        sorted_out.apart,
-        stacked,
-        sorted_out.choices,
-        late=any(one.late for one in measured),
-        planned=planned.chosen,
-    )
+    late_ones = any(one.late for one in measured)
+    return replace(came, found=found, stacked=stacked, late=late_ones, planned=planned.chosen)
 
 
-def _partners(sorted_out: SortedOut) -> list[str]:
+def _partners(came: Round) -> list[str]:
     """The fixes that gave nothing alone, and may on top of one that was kept."""
-    kept = {winner.candidate.fixes[0] for winner in sorted_out.winners}
+    kept = {winner.candidate.fixes[0] for winner in came.winners}
     nothing = (Outcome.NO_EFFECT, Outcome.SLOWER)
-    tried = (name for name, one in sorted_out.best.items() if one.outcome in nothing)
+    tried = (name for name, trial in came.found.items() if trial.outcome in nothing)
     fixes = by_id()
     return [name for name in tried if name in fixes and kept & {*fixes[name].pays_with}]
 
@@ -204,13 +200,12 @@ def _rest(
     A step with `free` input is so many times as fast: changes of the input are needless where
     another gives what that would.
     """
-    alone = [one for one in measured if one.ratio is not None]
-    sorted_out = sort_out(alone, engine.baseline, "") if alone else None
-    if sorted_out is None or not sorted_out.winners:
+    came = sort_out([one for one in measured if one.ratio is not None], engine.baseline, "")
+    if not came.winners:
         return needed_s(costs), {}
-    best = sorted_out.winners[0]
+    best = came.winners[0]
     costs = costs.holding(best.holds)
-    stacks = len(sorted_out.winners) - 1 + len(_partners(sorted_out))
+    stacks = len(came.winners) - 1 + len(_partners(came))
     keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
     enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
     needless = {}
@@ -226,30 +221,12 @@ def _rest(
 # ------------------------------------------------------------------------- trials sorted out
 
 
-@dataclass(frozen=True)
-class SortedOut:
-    """The trials of all fixes, each alone.
-
-    `best` is the trial of each fix by its id, of several variants the best; `others` are
-    those of the rest. `winners` are the kept ones as they go on the stack, the best first: that
-    with which the whole training takes least, what it costs once counted. `choices` are
-    the findings with the variant that is the best, of all that had several. `apart` pay and make
-    another experiment of the script.
-    """
-
-    best: Mapping[str, Trial]
-    others: tuple[Trial, ...]
-    apart: tuple[Trial, ...]
-    winners: tuple[Measured, ...]
-    choices: Mapping[str, Finding]
-
-
 def sort_out(
     measured: Sequence[Measured],
     baseline_of: BaselineOf,
     why_late: str,
     steps: int | None = None,
-) -> SortedOut:
+) -> Round:
     """Judge each candidate, and of the variants of a fix choose the best that is kept.
 
     That is the fastest. Where the length of the whole training is known, `steps`, it is the one
@@ -271,8 +248,8 @@ def sort_out(
         kept.sort(key=lambda way: (way.whole_s, -way.speedup))
     else:  # what saves most
         kept.sort(key=lambda way: -way.measured.candidate.saves(way.speedup))
-    return SortedOut(
-        best={fix: way.found for fix, way in best.items()},
+    return Round(
+        found={fix: way.found for fix, way in best.items()},
         others=tuple(others),
         apart=tuple(way.found for way in best.values() if way.another),
         winners=tuple(way.measured for way in kept),

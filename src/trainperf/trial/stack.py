@@ -16,7 +16,6 @@ from trainperf.trial.outcome import Baseline, Measured, Start, floor
 from trainperf.trial.parity import judge
 from trainperf.trial.ratio import FEWEST, Pair, ratio
 
-Compare = Callable[[Sequence[Candidate], Clock], list[Measured]]
 Join = Callable[[Sequence[str]], Candidate | str]
 """Makes the candidate of several fixes together, or says why they do not go together."""
 
@@ -68,7 +67,7 @@ class Means:
     holds: Epoch | None
     baseline: Baseline
     join: Join
-    compare: Compare
+    compare: Callable[[Sequence[Candidate], Clock], list[Measured]]
     clock: Clock
 
     def measured(self, stacks: Sequence[Candidate]) -> tuple[dict[str, Measured], str]:
@@ -96,10 +95,10 @@ def stack(
     """
     if not winners:
         return Stacked((), None)
-    best, dropped, gains = winners[0], dict[str, Dropped](), dict[str, Ratio]()
-    longer = [winner for winner in winners if _length(winner.holds) > _length(best.holds)]
+    top, dropped, gains = winners[0], dict[str, Dropped](), dict[str, Ratio]()
+    longer = [winner for winner in winners if _length(winner.holds) > _length(top.holds)]
     alike = [winner.candidate.fixes[0] for winner in winners[1:] if winner not in longer]
-    top = _added(best, [*alike, *partners], means(best.holds), dropped, gains, partners)
+    top = _added(top, [*alike, *partners], means(top.holds), dropped, gains, partners)
     if longer:
         holds = max((winner.holds for winner in longer), key=_length)
         names = [winner.candidate.fixes[0] for winner in longer]
@@ -125,52 +124,43 @@ def _added(
     """What pays of some fixes on top of what there is; why another does not goes into `dropped`.
 
     The stacks of the first, the first two, … are alive together, so that each is compared with the
-    one before it. A fix that breaks its stack (it fails, or trains differently) is left out, and
-    the stacks of those after it are measured again without it. What is there with one that adds
-    nothing is measured once more without that, at the end. What there is no time for is left out.
+    one before it. Those after one that adds nothing, or breaks its stack (it fails, or trains
+    differently), are measured again without it. Where these give less than what was measured with
+    all there was, or there is no time for them, that stays. A partner stays for a sure gain only.
     """
-    rest, without_idle = list(names), top
+    with_idle, rest = top, list(names)
     while rest:
         stacks = _stacks(top.candidate.fixes, rest, means.join, dropped)
         again = means.join(top.candidate.fixes) if stacks and top.holds != means.holds else ""
         first = [again] if isinstance(again, Candidate) else []
         found, unmeasured = means.measured([*first, *stacks])
         if first and (anew := found.get(first[0].name)) and anew.ratio:
-            top = without_idle = anew
+            top = with_idle = anew
         below, rest = top, []
         for at, candidate in enumerate(stacks):
             name, measured = candidate.fixes[-1], found.get(candidate.name)
             drop = _drop(measured, below, means.baseline, unmeasured, sure=name in partners)
+            later = [stack.fixes[-1] for stack in stacks[at + 1 :]]
             if drop is None:
                 assert measured is not None
-                gains[name], top = on_top(measured, below), measured
+                gains[name] = on_top(measured, below)
                 if not dropped.keys() & set(candidate.fixes):
-                    without_idle = measured
+                    top = measured
+                else:
+                    rest.append(name)
+                    if not set(partners) & set(candidate.fixes):
+                        with_idle = measured
             elif drop.outcome is Outcome.NOT_TRIED:
-                dropped.update((later.fixes[-1], drop) for later in stacks[at:])
+                dropped.update(dict.fromkeys([name, *later], drop))
                 break
             else:
                 dropped[name] = drop
                 if drop.outcome is not Outcome.REDUNDANT or name in partners:
-                    rest = [later.fixes[-1] for later in stacks[at + 1 :]]
+                    rest += later
                     break
             below = measured or below
-    lean = [fix for fix in top.candidate.fixes if fix not in dropped]
-    if len(lean) == len(top.candidate.fixes):
-        return top
-    alone = means.join(lean)
-    found, unmeasured = means.measured([] if isinstance(alone, str) else [alone])
-    measured = next(iter(found.values()), None)
-    sure = not set(partners).isdisjoint(lean)
-    drop = _drop(measured, without_idle, means.baseline, unmeasured, sure)
-    if drop is None and measured is not None:
-        return measured
-    more = _speedup(top) > (1 + floor(means.baseline.control)) * _speedup(without_idle)
-    if more and not sure:
-        return top
-    assert drop is not None
-    dropped.update((fix, drop) for fix in lean if fix not in without_idle.candidate.fixes)
-    return without_idle
+    more = _speedup(with_idle) > (1 + floor(means.baseline.control)) * _speedup(top)
+    return with_idle if more else top
 
 
 def _stacks(
@@ -194,7 +184,7 @@ def _drop(
     below: Measured,
     baseline: Baseline,
     unmeasured: str,
-    sure: bool = False,
+    sure: bool,
 ) -> Dropped | None:
     """Why a stack is not kept on top of the one `below`, for `sure`; None if it pays."""
     others = ", ".join(below.candidate.fixes)

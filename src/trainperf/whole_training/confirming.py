@@ -288,19 +288,9 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
             continue
         ids.append(finding.id)
         kept.append(finding)
-        trial = Trial(
-            fix=finding.id,
-            outcome=Outcome.KEPT,
-            reason="",
-            speedup=gives.speedup,
-            low=gives.low,
-            high=gives.high,
-            pairs=gives.pairs,
-            kept=True,
-            bound=finding.bound,
-            basis="calls",
-            note=IN_PLACE,
-        )
+        figures = gives.speedup, gives.low, gives.high, gives.pairs
+        trial = Trial(finding.id, Outcome.KEPT, "", *figures, kept=True, bound=finding.bound)
+        trial = replace(trial, basis="calls", note=IN_PLACE)
         tried = with_trial(tried, trial, written)
     return tried, kept
 

@@ -90,48 +90,39 @@ def plain_runs(script: Script, versions: Sequence[Version], once: bool = False) 
     needed, clock = needed_s(versions, once), script.clock
     if needed is not None and needed > clock.left:
         return PlainRuns(reason=f"whole runs would take {needed:.0f} s")
-    there, order = list(versions), range(len(versions))
+    order, count, failure = range(len(versions)), len(versions), ""  # of which so many stand
     turns = [*order] if once else [*order, *reversed(order)]
-    times: list[list[float]] = [[] for _ in there]
-    tails: list[list[str]] = [[] for _ in there]
-    failure = ""
+    runs: list[list[Finished]] = [[] for _ in versions]
     for number, which in enumerate(turns):
-        if which >= len(there):  # it failed
+        if which >= count:  # it failed
             continue
-        left = len(turns) - number
-        limit = clock.left / left if needed is None else clock.left
+        limit = clock.left / (len(turns) - number) if needed is None else clock.left
         over = f"{clock.reason} after {number} of {len(turns)} whole runs"
         ended = None
-        if not (clock.over() or limit < _usual(times, which)):
+        if not (clock.over() or limit < _usual(runs, which)):
             what = "changed" if which else "as it is"
             script.say(f"the whole script, {what}", number / len(turns))
-            ended = script.ended(there[which], f"whole-{number}", limit)
+            ended = script.ended(versions[which], f"whole-{number}", limit)
             over = "the whole script did not end in the time that was left"
         if ended is None or ended.seconds is None:
-            if not all(times[: len(there)]):
+            if not all(runs[:count]):
                 return PlainRuns(reason=over)
-            # one run of each version tells what is clear
-            return _runs(times[: len(there)], tails, over, once=True)
+            return _of(runs[:count], over, once=True)  # one run of each tells what is clear
         if ended.status:
-            failure = how_ended(ended.status, ended.tail)
+            failure, count = how_ended(ended.status, ended.tail), which
             if not which:
                 return PlainRuns(reason=f"the script as it is {failure} in a plain run")
-            del there[which:]
             if which == 1:
                 break
-        times[which].append(ended.seconds)
-        tails[which].append(ended.tail)
-    made = [which for which in range(len(there)) if len(times[which]) > (not once)]
-    kept = [times[which] for which in made]
-    return replace(_runs(kept, [tails[which] for which in made], "", once), failure=failure)
+        runs[which].append(ended)
+    kept = [made for made in runs[:count] if len(made) > (not once)]
+    return replace(_of(kept, "", once), failure=failure)
 
 
-def _runs(
-    times: Sequence[Sequence[float]], tails: Sequence[Sequence[str]], reason: str, once: bool
-) -> PlainRuns:
-    last = 0 if once else -1
-    seconds = tuple((each[0], each[last]) for each in times)
-    printed = tuple((each[0], each[last]) for each in tails[: len(times)])
+def _of(runs: Sequence[Sequence[Finished]], reason: str, once: bool) -> PlainRuns:
+    pairs = [(made[0], made[0 if once else -1]) for made in runs]
+    seconds = tuple((first.seconds or 0.0, last.seconds or 0.0) for first, last in pairs)
+    printed = tuple((first.tail, last.tail) for first, last in pairs)
     return PlainRuns(seconds, reason, once=once, printed=printed)
 
 
@@ -160,21 +151,10 @@ def judged(
         reason = "its losses could not be compared" if by_losses and not parity.ok else ""
     elif high < 1 / clearly:
         outcome = Outcome.SLOWER
-    return Trial(
-        fix=name,
-        outcome=outcome,
-        reason=reason,
-        speedup=sum(without) / sum(with_it),
-        low=None if runs.once else low,
-        high=None if runs.once else high,
-        pairs=1 if runs.once else len(with_it),
-        parity=parity.text,
-        same=parity.ok,
-        kept=outcome is Outcome.KEPT,
-        bound=bound,
-        basis="whole runs",
-        note=WHOLE_RUNS,
-    )
+    figures = sum(without) / sum(with_it), None if runs.once else low, None if runs.once else high
+    trial = Trial(name, outcome, reason, *figures, pairs=1 if runs.once else len(with_it))
+    trial = replace(trial, parity=parity.text, same=parity.ok, kept=outcome is Outcome.KEPT)
+    return replace(trial, bound=bound, basis="whole runs", note=WHOLE_RUNS)
 
 
 def control_of(seconds: Sequence[float]) -> Control | None:
@@ -192,8 +172,8 @@ def needed_s(versions: Sequence[Version], once: bool = False) -> float | None:
     return (2 - once) * MARGIN * sum(known) if len(known) == len(versions) else None
 
 
-def _usual(times: Sequence[Sequence[float]], which: int) -> float:
+def _usual(runs: Sequence[Sequence[Finished]], which: int) -> float:
     """Seconds of the next run by those before it; one with more changes may be quicker."""
-    if times[which]:
-        return times[which][0]
-    return min(times[which - 1], default=0.0) / 2 if which else 0.0
+    if runs[which]:
+        return runs[which][0].seconds or 0.0
+    return min((run.seconds or 0.0 for run in runs[which - 1]), default=0.0) / 2 if which else 0.0

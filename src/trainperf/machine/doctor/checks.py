@@ -1,14 +1,15 @@
-"""The checks that need no framework: GPUs, cores and memory."""
+"""The checks that need no framework: GPUs, instance, cores and memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from trainperf.machine.instance import NOT_AWS
 from trainperf.model import Machine
-from trainperf.model.words import size
+from trainperf.model.words import count, size
 from trainperf.samplers.nvml import NO_DRIVER, NO_GPU, NOT_LOADED
 
 MIB, GIB = 1024**2, 1024**3
@@ -18,6 +19,12 @@ SHM_DOCKER_DEFAULT = 64 * MIB
 
 MEMORY_LOW = 0.10
 """Share of memory left below which a run is likely to be killed or to swap; our choice."""
+
+HELD = 0.25
+"""Share of a GPU's memory in use from which a training may lack it; our choice."""
+
+BUSY = 0.05
+"""Share of the time from which others keep a GPU busy; below, they only hold memory."""
 
 Status = Literal["ok", "warning", "problem", "unknown"]
 
@@ -76,56 +83,88 @@ def check_gpus(machine: Machine, on_the_bus: int) -> tuple[Check, ...]:
 
 def _no_gpu(machine: Machine, on_the_bus: int) -> Check:
     """Say why no GPU was checked: it is a problem only where there should be one."""
-    reason = machine.gpu_reason
-    if on_the_bus:
-        return Check(
-            "GPU",
-            "problem",
-            f"{on_the_bus} NVIDIA GPU(s) on the PCI bus, but: {reason}. GPU checks were not made.",
-            "install or reload the driver; in a container, start it with --gpus all",
-        )
-    if reason in (NO_DRIVER, NOT_LOADED, NO_GPU) and (has := gpus_of_instance(machine)):
-        return Check(
-            "GPU",
-            "problem",
-            f"{has}, but: {reason}. GPU checks were not made.",
-            "install or load the driver, or take an image that has it; in a container, start it "
-            "with --gpus all",
-        )
-    if reason == NO_DRIVER:
-        return Check("GPU", "unknown", "No NVIDIA driver found: GPU checks were not made.")
-    if reason in (NOT_LOADED, NO_GPU):
-        return Check("GPU", "unknown", _sentence(f"{reason}; none is on the PCI bus"))
+    reason, instance = machine.gpu_reason, machine.instance
+    there = f"{on_the_bus} NVIDIA GPU(s) on the PCI bus" if on_the_bus else ""
+    absent = reason in (NO_DRIVER, NOT_LOADED, NO_GPU)
+    if absent and not there and instance and instance.type and instance.type.gpus:
+        there = f"{instance.name} has {instance.type.gpus} × {instance.type.gpu or 'GPU'}"
+    if there:
+        text = f"{there}, but: {reason}. GPU checks were not made."
+        advice = "install or load the driver; in a container, start it with --gpus all"
+        return Check("GPU", "problem", text, advice)
+    if absent:
+        return Check("GPU", "unknown", f"{_sentence(reason)} GPU checks were not made.")
     return Check("GPU", "problem", _sentence(reason), "try nvidia-smi")
-
-
-def gpus_of_instance(machine: Machine) -> str:
-    """Say what GPUs the instance's type has: "ml.g5.xlarge has 1 × A10G"; "" for none."""
-    instance = machine.instance
-    if instance is None or instance.type is None or not instance.type.gpus:
-        return ""
-    return f"{instance.name} has {instance.type.gpus} × {instance.type.gpu or 'GPU'}"
 
 
 def _sentence(reason: str) -> str:
     return f"{reason[:1].upper()}{reason[1:]}."
 
 
+def check_gpu_health(machine: Machine) -> Iterator[Check]:
+    """Say what is wrong with each GPU; nothing of what the driver does not tell.
+
+    The width and the speed of the PCIe link and the clocks are judged during a run: an
+    idle GPU lowers them.
+    """
+    for gpu in machine.gpus:
+        name, off = f"GPU {gpu.index}", f"sudo nvidia-smi -i {gpu.index} -c 0"
+        if gpu.ecc_errors:
+            text = f"{count(gpu.ecc_errors, 'error')} that could not be corrected"
+            advice = (
+                f"with nothing running on it: sudo nvidia-smi -i {gpu.index} --gpu-reset;"
+                " if errors come back, replace the card"
+            )
+            since = f"{text} since the driver was loaded"
+            yield Check(f"{name} memory", "problem", since, advice)
+        if gpu.other_processes:
+            busy, many = gpu.busy_before, gpu.other_processes
+            text = "1 process has it open" if many == 1 else f"{many} processes have it open"
+            text += "" if busy is None else f", busy {busy * 100:.0f} % of the time"
+            if busy is not None and busy < BUSY:
+                yield Check(f"{name} use", "ok", text)
+            else:
+                advice = "end them, or train on another GPU (CUDA_VISIBLE_DEVICES)"
+                yield Check(f"{name} use", "warning", text, advice)
+        held, total = gpu.memory_before, gpu.memory_total
+        if held and total and not gpu.mig and held >= HELD * total:
+            text = f"{size(total - held)} of {size(total)}: others hold the rest"
+            advice = "end them (nvidia-smi lists them), or train on another GPU"
+            yield Check(f"{name} free memory", "warning", text, advice)
+        if gpu.compute_mode == "prohibited":
+            yield Check(f"{name} mode", "problem", "prohibited: no program can use it", off)
+        if gpu.compute_mode == "exclusive":
+            text = "exclusive: one program at a time, so that trials run one after another"
+            yield Check(f"{name} mode", "warning", text, off)
+
+
+def check_instance(machine: Machine) -> Check:
+    """Say which AWS instance this is, and whether its GPUs can be seen."""
+    instance, name, reason = machine.instance, "AWS instance", machine.instance_reason
+    if instance is None:
+        text = f"{reason[:1].upper()}{reason[1:]}"
+        return Check(name, "ok" if reason == NOT_AWS else "unknown", text)
+    text = f"{instance.name}, {instance.zone or instance.region or 'region not known'}"
+    if instance.source:
+        text += f" (told by {instance.source})"
+    seen, has = len(machine.gpus), instance.type.gpus if instance.type is not None else 0
+    if 0 < seen < has:
+        text += f"; {seen} of its {has} GPUs can be seen here"
+        advice = "give the container all of them, or take a smaller instance"
+        return Check(name, "warning", text, advice)
+    return Check(name, "ok", text)
+
+
 def check_visible_devices(environment: Mapping[str, str]) -> tuple[Check, ...]:
     """Warn where CUDA_VISIBLE_DEVICES hides every GPU; nothing where it is not set."""
-    value = environment.get("CUDA_VISIBLE_DEVICES")
+    name = "CUDA_VISIBLE_DEVICES"
+    value = environment.get(name)
     if value is None:
         return ()
     if value.strip() in ("", "-1", "none", "NoDevFiles"):
-        return (
-            Check(
-                "CUDA_VISIBLE_DEVICES",
-                "warning",
-                f"is set to {value!r}, which hides every GPU from the frameworks",
-                "unset it to train on a GPU",
-            ),
-        )
-    return (Check("CUDA_VISIBLE_DEVICES", "ok", value),)
+        text = f"is set to {value!r}, which hides every GPU from the frameworks"
+        return (Check(name, "warning", text, "unset it to train on a GPU"),)
+    return (Check(name, "ok", value),)
 
 
 def check_cores(machine: Machine) -> Check:
@@ -186,13 +225,11 @@ def check_shm(machine: Machine, torch: bool) -> Check:
     if total is None or free is None:
         return Check(name, "unknown", "cannot be read: is it mounted?")
     if total <= SHM_DOCKER_DEFAULT:
-        return Check(
-            name,
-            "problem" if torch else "warning",
-            f"{size(total)}: too small for PyTorch DataLoader workers, which then die with"
-            " a bus error",
-            "start the container with --shm-size=8g or --ipc=host",
+        text = (
+            f"{size(total)}: too small for PyTorch DataLoader workers, which die with a bus error"
         )
+        advice = "start the container with --shm-size=8g or --ipc=host"
+        return Check(name, "problem" if torch else "warning", text, advice)
     text = f"{size(total)}, {size(free)} free"
     if free < MEMORY_LOW * total:
         return Check(name, "warning", text, "look for files that ended programs left there")

@@ -1,26 +1,45 @@
-"""The examination behind `trainperf doctor`."""
+"""The examination behind `trainperf doctor`: whether machine, driver and frameworks fit."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from trainperf.fixes.host.cards import version
 from trainperf.machine import host, inspect_machine
-from trainperf.machine.aws.instance import NOT_AWS
 from trainperf.machine.doctor import checks
 from trainperf.machine.doctor.checks import Check, Checkup
-from trainperf.machine.doctor.compatibility import check_fit
 from trainperf.machine.doctor.frameworks import Build, installed_builds
-from trainperf.model import Gpu, Machine
-from trainperf.model.words import count, size
+from trainperf.model import Machine
+from trainperf.model.words import count
 from trainperf.run.interpreter import Interpreter, interpreter_for
 
-_HELD = 0.25
-"""Share of a GPU's memory in use from which a training may lack it; our choice."""
+_INSTALL_GPU = {
+    "TensorFlow": 'pip uninstall tensorflow-cpu, then pip install "tensorflow[and-cuda]"',
+    "PyTorch": "install the PyTorch build for CUDA in place of the CPU one",
+}
 
-_BUSY = 0.05
-"""Share of the time from which others keep a GPU busy; below, they only hold memory."""
+_REMEDIES = {
+    # TensorFlow
+    "Cannot dlopen some GPU libraries": "its CUDA libraries were not found: pip install "
+    '"tensorflow[and-cuda]" brings them along',
+    "Could not find cuda drivers|Found no NVIDIA driver": "libcuda.so.1, the driver's own library, "
+    "is not found: in a container, start it with --gpus all and "
+    "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+    # PyTorch
+    "NVIDIA driver on your system is too old": "the driver is too old for it: update the NVIDIA "
+    "driver, or install a PyTorch built for an older CUDA",
+    "Error 802|system not yet initialized": "the GPUs are not ready (CUDA error 802): on machines "
+    "with NVSwitch, start nvidia-fabricmanager in the version of the driver",
+    "Error 80[34]|forward compatibility was attempted": "the CUDA libraries in front of the "
+    "driver's own do not fit it (CUDA error 803 or 804): take the cuda-compat folder out of "
+    "LD_LIBRARY_PATH, or update the driver",
+    "CUDA unknown error|CUDA driver initialization failed": "CUDA does not start: try nvidia-smi; "
+    "after a suspend, reload the nvidia_uvm module",
+}
+"""By messages of the frameworks that find no GPU (as patterns), what helps."""
 
 
 def examine(given: Path | None = None) -> Checkup:
@@ -48,164 +67,109 @@ def conclude(
 ) -> Checkup:
     """Return the checks that follow from what was found; pure."""
     why = f": {python.why}" if python.why else ""
-    found: list[Check] = [
+    found = [
         Check("Python", "ok", f"scripts are run by {python.path}{why}"),
         *checks.check_gpus(machine, on_the_bus),
-        *check_gpu_health(machine),
+        *checks.check_gpu_health(machine),
         *checks.check_visible_devices(environment),
-        *check_instance(machine),
-        *([Check("Container", "ok", machine.container)] if machine.container else []),
+        checks.check_instance(machine),
+        *(check for build in builds for check in (_installed(build), *check_fit(build, machine))),
     ]
-    for build in builds:
-        found.extend((_installed(build), *_twice(build), *check_fit(build, machine)))
     if not builds:
-        found.append(
-            Check(
-                "Frameworks",
-                "warning",
-                f"{python.path} has neither TensorFlow nor PyTorch",
-                "activate the environment of your training, or name it: --python .venv",
-            )
-        )
-    found.extend(
-        (
-            checks.check_cores(machine),
-            checks.check_omp(machine, environment),
-            checks.check_memory(machine),
-            checks.check_shm(machine, torch=any(build.name == "PyTorch" for build in builds)),
-        )
-    )
+        text = f"{python.path} has neither TensorFlow nor PyTorch"
+        advice = "activate the environment of your training, or name it: --python .venv"
+        found.append(Check("Frameworks", "warning", text, advice))
+    found += [
+        checks.check_cores(machine),
+        checks.check_omp(machine, environment),
+        checks.check_memory(machine),
+        checks.check_shm(machine, torch=any(build.name == "PyTorch" for build in builds)),
+    ]
     return Checkup(machine, tuple(found))
 
 
 def _installed(build: Build) -> Check:
+    name, facts = build.name, [build.version]
     if build.failure:
-        return Check(
-            build.name,
-            "problem",
-            f"{build.version} is installed, but it cannot be imported: {build.failure}".strip(),
-            f"try: python -c 'import {'torch' if build.name == 'PyTorch' else 'tensorflow'}'",
-        )
+        text = f"{build.version} is installed, but it cannot be imported: {build.failure}".strip()
+        module = "torch" if name == "PyTorch" else "tensorflow"
+        return Check(name, "problem", text, f"try: python -c 'import {module}'")
     if not build.built_with_gpu:
-        return Check(build.name, "ok", f"{build.version}, built for the CPU only")
-    facts = [build.version]
+        return Check(name, "ok", f"{build.version}, built for the CPU only")
     facts.append(f"built with CUDA {build.cuda}" if build.cuda else "built for GPUs")
-    if build.cudnn:
-        facts.append(f"cuDNN {build.cudnn}")
-    if build.capabilities:
-        facts.append(f"for {', '.join(build.capabilities)}")
-    return Check(build.name, "ok", ", ".join(facts))
+    facts += [f"cuDNN {build.cudnn}"] if build.cudnn else []
+    facts += [f"for {', '.join(build.capabilities)}"] if build.capabilities else []
+    return Check(name, "ok", ", ".join(facts))
 
 
-def _twice(build: Build) -> tuple[Check, ...]:
-    if len(build.packages) < 2:
+def check_fit(build: Build, machine: Machine) -> tuple[Check, ...]:
+    """Say whether `build` can use the GPUs of `machine`; nothing where there are none."""
+    if build.failure or not machine.gpus:
         return ()
-    names = " and ".join(build.packages)
-    return (
-        Check(
-            build.name,
-            "warning",
-            f"{names} are both installed: they share one folder, and the last one installed won",
-            f"uninstall both, then install the one that is wanted ({build.packages[0]})",
-        ),
-    )
+    name = f"{build.name} and the GPU"
+    if not build.built_with_gpu:
+        text = f"this {build.name} was built for the CPU only: the GPU stays idle"
+        return (Check(name, "problem", text, _INSTALL_GPU[build.name]),)
+    problems = [Check(name, "problem", *words) for words in _misfits(build, machine)]
+    there, seen = count(len(machine.gpus), "GPU"), len(build.gpus)
+    if not seen:
+        text = f"{build.name} sees none of the {there}"
+        return (*problems, Check(name, "problem", text, _why_none(build)))
+    if seen < len(machine.gpus):
+        text = f"{build.name} sees {seen} of the {there}"
+        advice = "look at CUDA_VISIBLE_DEVICES if all of them should be used"
+        return (*problems, Check(name, "warning", text, advice))
+    return tuple(problems) or (Check(name, "ok", f"{build.name} sees {count(seen, 'GPU')}"),)
 
 
-def check_gpu_health(machine: Machine) -> tuple[Check, ...]:
-    """Say what is wrong with each GPU; nothing of what the driver does not tell.
+def _misfits(build: Build, machine: Machine) -> Iterator[tuple[str, str]]:
+    """What of a build the driver or a GPU cannot run, and what helps.
 
-    The width and the speed of the PCIe link and the clocks are judged during a run: an
-    idle GPU lowers them.
+    A driver runs programs of its own CUDA major version and of older ones ("CUDA
+    Compatibility" in NVIDIA's documentation).
     """
-    return tuple(
-        check
-        for gpu in machine.gpus
-        for check in (_ecc(gpu), _others(gpu), _full(gpu), _mode(gpu))
-        if check is not None
-    )
+    needs, offers = version(build.cuda), version(machine.driver_cuda)
+    if needs is not None and offers is not None and needs[0] > offers[0]:
+        text = f"{build.name} is built for CUDA {build.cuda}, and the driver supports CUDA"
+        advice = f"update the NVIDIA driver, or install a {build.name} built for CUDA {offers[0]}"
+        yield f"{text} {machine.driver_cuda} at most", advice
+    for gpu in machine.gpus if build.capabilities else ():
+        if not _has_code(build.capabilities, gpu.compute_capability):
+            text = f"{build.name} has no code for {gpu.name} (compute capability"
+            text += f" {gpu.compute_capability}); it was built for {', '.join(build.capabilities)}"
+            yield text, f"install a {build.name} release that supports this GPU"
+            return
 
 
-def _ecc(gpu: Gpu) -> Check | None:
-    if not gpu.ecc_errors:
-        return None
-    return Check(
-        f"GPU {gpu.index} memory",
-        "problem",
-        f"{count(gpu.ecc_errors, 'error')} that could not be corrected since the driver was loaded",
-        f"with nothing running on it: sudo nvidia-smi -i {gpu.index} --gpu-reset;"
-        " if errors come back, replace the card",
-    )
+def _why_none(build: Build) -> str:
+    for pattern, advice in _REMEDIES.items():
+        if re.search(pattern, build.messages):
+            return advice
+    if error := re.search(r"CUDA_ERROR_\w+|Error \d+: [^\n(]+", build.messages):
+        return f"CUDA does not start ({error[0].strip()}): try nvidia-smi"
+    if build.name == "PyTorch" and build.cuda is None:
+        return "it is built for AMD GPUs: install the PyTorch build for CUDA"
+    return "look at CUDA_VISIBLE_DEVICES, and whether the CUDA libraries it was built for are there"
 
 
-def _others(gpu: Gpu) -> Check | None:
-    if not gpu.other_processes:
-        return None
-    who = "1 process has" if gpu.other_processes == 1 else f"{gpu.other_processes} processes have"
-    busy = "" if gpu.busy_before is None else f", busy {gpu.busy_before * 100:.0f} % of the time"
-    idle = gpu.busy_before is not None and gpu.busy_before < _BUSY
-    return Check(
-        f"GPU {gpu.index} use",
-        "ok" if idle else "warning",
-        f"{who} it open{busy}",
-        "" if idle else "end them, or train on another GPU (CUDA_VISIBLE_DEVICES)",
-    )
+def _has_code(capabilities: Sequence[str], capability: str | None) -> bool:
+    """Whether a build has code for a GPU of this compute capability ("8.6"), or it is not known.
 
-
-def _full(gpu: Gpu) -> Check | None:
-    held, total = gpu.memory_before, gpu.memory_total
-    if gpu.mig or not held or not total or held < _HELD * total:
-        return None
-    return Check(
-        f"GPU {gpu.index} free memory",
-        "warning",
-        f"{size(total - held)} of {size(total)}: others hold the rest",
-        "end them (nvidia-smi lists them), or train on another GPU",
-    )
-
-
-def _mode(gpu: Gpu) -> Check | None:
-    if gpu.compute_mode not in ("exclusive", "prohibited"):
-        return None
-    off = f"sudo nvidia-smi -i {gpu.index} -c 0"
-    if gpu.compute_mode == "prohibited":
-        return Check(f"GPU {gpu.index} mode", "problem", "prohibited: no program can use it", off)
-    return Check(
-        f"GPU {gpu.index} mode",
-        "warning",
-        "exclusive: one program at a time, so that trials run one after another",
-        off,
-    )
-
-
-def check_instance(machine: Machine) -> tuple[Check, ...]:
-    """Say which AWS instance this is, whether its GPUs can be seen, and what it costs."""
-    instance, name = machine.instance, "AWS instance"
-    if instance is None:
-        reason = machine.instance_reason
-        text = f"{reason[:1].upper()}{reason[1:]}"
-        return (Check(name, "ok" if reason == NOT_AWS else "unknown", text),)
-    text = f"{instance.name}, {instance.zone or instance.region or 'region not known'}"
-    if instance.source:
-        text += f" (told by {instance.source})"
-    seen, has = len(machine.gpus), instance.type.gpus if instance.type is not None else 0
-    check = Check(name, "ok", text)
-    if 0 < seen < has:
-        check = Check(
-            name,
-            "warning",
-            f"{text}; {seen} of its {has} GPUs can be seen here",
-            "give the container all of them, or take a smaller instance",
-        )
-    return (check, _price(machine))
-
-
-def _price(machine: Machine) -> Check:
-    if machine.price is not None:
-        price = machine.price
-        return Check("Price", "ok", f"${price.per_hour:.4g} an hour ({price.source})")
-    return Check(
-        "Price",
-        "unknown",
-        f"not known: {machine.price_reason or 'not asked'}",
-        "to see costs, give it: trainperf diagnose --price-per-hour DOLLARS …",
-    )
+    `capabilities` are as the compiler names them: "sm_80" is machine code for 8.0, "compute_90"
+    code that the driver compiles for 9.0 and later. Machine code runs on the same major
+    generation with the same or a higher minor number, intermediate code on everything newer
+    ("CUDA C++ Programming Guide", application compatibility). A suffix (sm_90a) ties code to
+    exactly that generation.
+    """
+    has = version(capability)
+    if has is None:
+        return True
+    for code in capabilities:
+        parts = re.fullmatch(r"(sm|compute)_(\d+)(\d)([a-z]?)", code)
+        if parts is None:
+            continue
+        own = int(parts[2]), int(parts[3])
+        later = own[0] == has[0] or parts[1] == "compute"
+        if own == has or (own < has and later and not parts[4]):
+            return True
+    return False

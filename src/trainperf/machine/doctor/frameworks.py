@@ -27,16 +27,14 @@ try:
 except (ImportError, ValueError):
     spec = None
 if spec is None or spec.origin is None:  # a bare folder has no origin
-    print("trainperf-build:" + json.dumps({{"packages": None}}), flush=True)
     sys.exit()
-versions = {{}}
+version = ""
 for name in {1!r}:
     try:
-        versions[name] = metadata.version(name)
+        version = version or metadata.version(name)
     except metadata.PackageNotFoundError:
         pass
-told = {{"packages": list(versions), "version": next(iter(versions.values()), "")}}
-print("trainperf-build:" + json.dumps(told), flush=True)
+print("trainperf-build:" + json.dumps({{"version": version}}), flush=True)
 """
 
 _TENSORFLOW = """
@@ -77,8 +75,8 @@ class Build:
 
     `capabilities` are the GPU generations it holds code for, as the compiler names
     them: "sm_80" is machine code for 8.0, "compute_90" code that the driver can still
-    compile for 9.0 and later. `gpus` are those it sees. `packages` are the installed
-    distributions that contain it. `messages` is the end of what it wrote to stderr.
+    compile for 9.0 and later. `gpus` are those it sees. `messages` is the end of what it wrote
+    to stderr.
     """
 
     name: str
@@ -88,47 +86,29 @@ class Build:
     cudnn: str | None = None
     capabilities: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
     messages: str = ""
     failure: str = ""
 
 
-@dataclass(frozen=True)
-class _Framework:
-    name: str
-    module: str
-    code: str
-    packages: tuple[str, ...]
-
-
-_FRAMEWORKS = (
-    _Framework(
-        "TensorFlow",
-        "tensorflow",
-        _TENSORFLOW,
-        ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly", "tensorflow-aarch64"),
-    ),
-    _Framework("PyTorch", "torch", _TORCH, ("torch",)),
-)
+_OF_TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tensorflow-aarch64")
+_FRAMEWORKS = {
+    "TensorFlow": _THERE.format("tensorflow", _OF_TENSORFLOW) + _TENSORFLOW,
+    "PyTorch": _THERE.format("torch", ("torch",)) + _TORCH,
+}
+"""The programs that ask them, by name."""
 
 
 def installed_builds(timeout: float = TIMEOUT_S, python: str = sys.executable) -> tuple[Build, ...]:
     """Return the frameworks in the environment of a `python`, asked side by side."""
     with ThreadPoolExecutor(len(_FRAMEWORKS)) as pool:
-        asked = pool.map(lambda framework: _ask(framework, timeout, python), _FRAMEWORKS)
+        asked = pool.map(lambda name: _ask(Build(name), timeout, python), _FRAMEWORKS)
         return tuple(build for build in asked if build is not None)
 
 
-def _ask(framework: _Framework, timeout: float, python: str) -> Build | None:
+def _ask(build: Build, timeout: float, python: str) -> Build | None:
     """Ask for one framework; None where it is not there."""
-    build = Build(framework.name)
     # -P: a torch.py in the current directory is the user's, not the framework.
-    command = (
-        python,
-        "-P",
-        "-c",
-        _THERE.format(framework.module, framework.packages) + framework.code,
-    )
+    command = (python, "-P", "-c", _FRAMEWORKS[build.name])
     try:
         done = subprocess.run(
             command,
@@ -144,12 +124,12 @@ def _ask(framework: _Framework, timeout: float, python: str) -> Build | None:
         said, errors, status = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as late:
         said = (late.stdout or b"").decode(errors="replace")
-        errors, status = f"importing it took longer than {timeout:g} s", 0
+        errors, status = f"importing it took longer than {timeout:g} s", 1
     except OSError as error:
         return replace(build, failure=str(error))
     answers = [line.removeprefix(_MARK) for line in said.splitlines() if line.startswith(_MARK)]
     told: list[dict[str, Any]] = [json.loads(answer) for answer in answers]
-    if told and told[0]["packages"] is None:
+    if not told and not status:
         return None
     for facts in told:
         lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}

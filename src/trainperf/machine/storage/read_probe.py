@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import functools
 import mmap
 import os
-import stat
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from trainperf import bounded
 
 PROBE_S = 2.0
 TURN_BYTES = 16 * 1024**2
@@ -30,6 +31,11 @@ _CHUNK = 1024**2
 
 PAGE = mmap.PAGESIZE
 
+NOT_COLD = (
+    "the files could not be made cold: the kernel kept them in its cache, or tells nothing of "
+    "another user's files"
+)
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -40,8 +46,7 @@ class Piece:
     length: int
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """How long a piece took, seconds, and the bytes that came."""
 
     seconds: float
@@ -63,59 +68,8 @@ class Probed:
     reason: str = ""
 
 
-class _Cache:
-    """The page cache of each piece as it was before; drops pieces one by one as they are read."""
-
-    def __init__(self) -> None:
-        self.held: dict[Piece, float] = {}
-        self.blind = self.holes = 0
-        self._lock = Lock()
-
-    def evict(self, piece: Piece) -> bool:
-        """Whether the piece is out of memory now; each is asked for but once."""
-        fd = _opened(piece.path)
-        try:
-            if not _written(fd, piece.offset, piece.length):
-                with self._lock:
-                    self.holes += 1
-                return False
-            if not tells(fd):
-                with self._lock:
-                    self.blind += 1
-                return False
-            before = resident(fd, piece.offset, piece.length)
-            cold = _dropped(fd, piece)
-        finally:
-            os.close(fd)
-        with self._lock:
-            if before is not None:
-                self.held[piece] = before
-        return cold
-
-    def restore(self) -> None:
-        """Drop again what was not held; what was held has been read since it was dropped."""
-        for piece, before in self.held.items():
-            if before >= 0.5:
-                continue
-            try:
-                fd = _opened(piece.path)
-            except OSError:
-                continue
-            try:
-                drop(fd, piece.offset, piece.length)
-            finally:
-                os.close(fd)
-
-
-def _dropped(fd: int, piece: Piece) -> bool:
-    """Have a piece dropped; what was just written is written out first, which takes a moment."""
-    for patience in (0.0, 0.01, 0.05):
-        time.sleep(patience)
-        drop(fd, piece.offset, piece.length)
-        left = resident(fd, piece.offset, piece.length)
-        if left is None or left <= COLD_SHARE:
-            return left is not None
-    return False
+Held = dict[Piece, float]
+"""The share of each piece that was in the page cache before it was dropped."""
 
 
 def probe(pieces: Sequence[Piece], seconds: float = PROBE_S) -> Probed:
@@ -124,71 +78,64 @@ def probe(pieces: Sequence[Piece], seconds: float = PROBE_S) -> Probed:
     Each is dropped from the cache right before it is read, so that whenever this ends, what
     was held is held again. A file system that hangs keeps whoever calls this: see `reads`.
     """
-    cache = _Cache()
+    held: Held = {}
     try:
-        return _timed(pieces, seconds, cache)
+        return _timed(pieces, seconds, held)
     except OSError as error:
         return Probed(reason=f"a file could not be read: {error.strerror or error}")
     except Exception as error:
         return Probed(reason=f"the probe failed: {type(error).__name__}")
     finally:
-        cache.restore()
+        for piece in (piece for piece, before in held.items() if before < 0.5):
+            with suppress(OSError), _opened(piece.path) as fd:
+                drop(fd, piece.offset, piece.length)
 
 
-def _timed(pieces: Sequence[Piece], seconds: float, cache: _Cache) -> Probed:
+def _timed(pieces: Sequence[Piece], seconds: float, held: Held) -> Probed:
     began = time.monotonic()
     one_by_one = pieces[::2] if len(pieces) >= 2 * PARALLEL else pieces
-    alone = _cold(one_by_one, cache, began + 0.4 * seconds)
-    if not alone:
-        return Probed(reason=_why_not_cold(cache))
+    done: list[Piece] = []
+    cold: list[Read] = []
+    for piece in one_by_one:
+        if time.monotonic() > began + 0.4 * seconds:
+            break
+        if _evicted(piece, held):
+            cold.append(_read(piece))
+            done.append(piece)
+    if not cold:
+        return Probed(reason=NOT_COLD)
     others = pieces[1::2] if len(one_by_one) < len(pieces) else ()
-    together, rate = _together(others, cache, began + 0.8 * seconds)
-    done = [piece for piece, _ in alone] + together  # in the cache now, and nothing else surely is
-    warm = _warm(done, began + seconds)
-    cold = [one for _, one in alone]
+    together, parallel = _together(others, held, began + 0.8 * seconds)
+    done += together  # in the cache now, and nothing else surely is
+    warm = [_read(done[0])]
+    for piece in done[1:]:
+        if time.monotonic() > began + seconds:
+            break
+        warm.append(_read(piece))
+    spent = sum(read.seconds for read in cold)
     return Probed(
         probed_bytes=sum(piece.length for piece in done),
-        cold_bytes_s=_rate(cold),
-        cold_parallel_bytes_s=rate,
-        cold_file_s=_mean([one.seconds for one in cold]),
-        warm_file_s=_mean([one.seconds for one in warm]),
+        cold_bytes_s=sum(read.bytes for read in cold) / spent,
+        cold_parallel_bytes_s=parallel,
+        cold_file_s=spent / len(cold),
+        warm_file_s=fmean(read.seconds for read in warm),
     )
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _why_not_cold(cache: _Cache) -> str:
-    if cache.holes and not cache.held and not cache.blind:
-        return "the files are holes where they were looked at: no disk is asked for them"
-    if cache.blind:
-        return (
-            "the files belong to another user: whether the kernel has dropped them cannot be seen"
-        )
-    return "the files could not be made cold: the kernel kept them in its cache"
-
-
-def _cold(pieces: Sequence[Piece], cache: _Cache, until: float) -> list[tuple[Piece, Read]]:
-    """Read those pieces that could be dropped, in their order, until time is up."""
-    reads: list[tuple[Piece, Read]] = []
-    for piece in pieces:
-        if time.monotonic() > until:
-            break
-        if cache.evict(piece):
-            reads.append((piece, _read(piece)))
-    return reads
-
-
 def _together(
-    pieces: Sequence[Piece], cache: _Cache, until: float
+    pieces: Sequence[Piece], held: Held, until: float
 ) -> tuple[list[Piece], float | None]:
+    """Read pieces cold, four at once; those that were read, and the rate.
+
+    At most `TURN_BYTES` at a time, so that a slow disk does not hold this up for long.
+    """
     done: list[Piece] = []
-    total, spent = 0, 0.0
-    for turn in _turns(pieces):
-        if time.monotonic() > until:
-            break
-        cold = [one for one in turn if cache.evict(one)]
+    left, total, spent = list(pieces), 0, 0.0
+    while left and time.monotonic() <= until:
+        turn: list[Piece] = []
+        while left and sum(piece.length for piece in turn) < TURN_BYTES:
+            turn.append(left.pop(0))
+        cold = [piece for piece in turn if _evicted(piece, held)]
         shares = [cold[index::PARALLEL] for index in range(PARALLEL)]
         if not shares[-1]:
             continue
@@ -200,30 +147,20 @@ def _together(
     return done, total / spent if spent > 0 else None
 
 
-def _turns(pieces: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-    """At most `TURN_BYTES` at a time, so that a slow disk does not hold a turn up for long."""
-    turn: list[Piece] = []
-    for piece in pieces:
-        turn.append(piece)
-        if sum(one.length for one in turn) >= TURN_BYTES:
-            yield turn
-            turn = []
-    if turn:
-        yield turn
-
-
-def _warm(pieces: Sequence[Piece], until: float) -> list[Read]:
-    reads: list[Read] = []
-    for piece in pieces:
-        if reads and time.monotonic() > until:
-            break
-        reads.append(_read(piece))
-    return reads
-
-
-def _rate(reads: Sequence[Read]) -> float | None:
-    spent = sum(one.seconds for one in reads)
-    return sum(one.bytes for one in reads) / spent if reads and spent > 0 else None
+def _evicted(piece: Piece, held: Held) -> bool:
+    """Whether the piece is out of memory now: what was just written takes a moment."""
+    with _opened(piece.path) as fd:
+        before = resident(fd, piece.offset, piece.length) if tells(fd) else None
+        if before is None:
+            return False
+        held[piece] = before
+        for patience in (0.0, 0.01, 0.05):
+            time.sleep(patience)
+            drop(fd, piece.offset, piece.length)
+            left = resident(fd, piece.offset, piece.length)
+            if left is None or left <= COLD_SHARE:
+                return left is not None
+    return False
 
 
 def sample(files: Sequence[tuple[str, int]]) -> list[Piece]:
@@ -256,32 +193,26 @@ def _pieces(path: str, size: int, most: int) -> list[Piece]:
     return [Piece(path, start, PIECE) for start in starts]
 
 
-def _opened(path: str) -> int:
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
     """Open a file to read; a pipe or a device that has taken its place is refused, not waited for.
 
     Raises `OSError`.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "it is no regular file any more")
-    return fd
+    with bounded.opened(path) as file:
+        yield file.fileno()
 
 
 def _read(piece: Piece) -> Read:
     buffer = memoryview(bytearray(min(_CHUNK, piece.length)))
     began = time.perf_counter()
-    fd = _opened(piece.path)
     done = 0
-    try:
+    with _opened(piece.path) as fd:
         while done < piece.length:
-            room = buffer[: min(len(buffer), piece.length - done)]
-            got = os.preadv(fd, [room], piece.offset + done)
+            got = os.preadv(fd, [buffer[: piece.length - done]], piece.offset + done)
             if not got:
                 break
             done += got
-    finally:
-        os.close(fd)
     return Read(time.perf_counter() - began, done)
 
 
@@ -289,14 +220,7 @@ def _read(piece: Piece) -> Read:
 def _libc() -> Any:
     library = ctypes.CDLL(None, use_errno=True)
     library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_long,
-    )
+    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
     library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
     return library
@@ -310,23 +234,7 @@ def tells(fd: int) -> bool:
     status = os.fstat(fd)
     if os.geteuid() in (0, status.st_uid):
         return True
-    try:
-        return os.access(f"/proc/self/fd/{fd}", os.W_OK)
-    except OSError:
-        return False
-
-
-def _written(fd: int, offset: int, length: int) -> bool:
-    """Whether a range holds data all through: of a hole no disk is asked, which looks fast.
-
-    A file system that does not tell holes counts as one without.
-    """
-    try:
-        if os.lseek(fd, offset, os.SEEK_DATA) != offset:
-            return False
-        return os.lseek(fd, offset, os.SEEK_HOLE) >= offset + length
-    except OSError as error:
-        return error.errno != errno.ENXIO  # no data behind the offset
+    return os.access(f"/proc/self/fd/{fd}", os.W_OK)
 
 
 def resident(fd: int, offset: int, length: int) -> float | None:
@@ -352,7 +260,5 @@ def resident(fd: int, offset: int, length: int) -> float | None:
 
 def drop(fd: int, offset: int, length: int) -> None:
     """Ask the kernel to drop a range; pages that are dirty or mapped elsewhere stay."""
-    try:
+    with suppress(OSError):
         os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
-    except OSError:
-        pass

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,6 @@ from trainperf.recording.machine.storage import VolumeKind
 from trainperf.samplers.levels import Mount, mounts, text
 
 EBS = "Amazon Elastic Block Store"
-INSTANCE_STORE = "Amazon EC2 NVMe Instance Storage"
 
 KINDS: dict[str, VolumeKind] = {
     **dict.fromkeys(("tmpfs", "ramfs"), "tmpfs"),
@@ -55,12 +54,19 @@ def mount_of(path: str, mounted: Sequence[Mount]) -> Mount | None:
 
 
 def volume_of(mount: Mount, root: Path, instance: InstanceType | None) -> Volume:
-    """The volume behind a mount."""
+    """The volume behind a mount, with what the instance type gives to all its EBS volumes together.
+
+    What a single gp3 volume was given (125 MiB/s unless raised) cannot be seen from inside.
+    """
     kind = _kind(mount)
     if kind:
         device = "" if kind == "overlay" else mount.source
         return Volume(mount.point, kind, mount.filesystem, device)
-    return _limited(_on_block_device(mount, root), instance)
+    volume = _on_block_device(mount, root)
+    if volume.kind != "ebs" or instance is None or instance.ebs_bytes_s is None:
+        return volume
+    basis = f"EBS baseline of {instance.name}"
+    return replace(volume, limit_bytes_s=instance.ebs_bytes_s, limit_basis=basis)
 
 
 def _kind(mount: Mount) -> VolumeKind:
@@ -75,51 +81,30 @@ def _kind(mount: Mount) -> VolumeKind:
 
 
 def _on_block_device(mount: Mount, root: Path) -> Volume:
-    place = root / "sys/dev/block" / mount.device
-    if not place.exists() and mount.source.startswith("/dev/"):
-        place = root / "sys/class/block" / Path(mount.source).name  # btrfs has numbers of its own
-    names, models = [], []
-    for disk in _disks(place):
-        names.append(disk.name)
-        models.append(text(disk / "device/model") or "")
-    device = names[0] if names else Path(mount.source).name
-    if len(names) > 1:
-        device = f"{Path(mount.source).name} over {', '.join(names)}"
-    model = models[0] if models else ""
-    kind: VolumeKind = "disk" if names else ""
+    place, name = root / "sys/dev/block" / mount.device, Path(mount.source).name
+    if not place.exists():
+        place = root / "sys/class/block" / name  # btrfs has numbers of its own
+    disks = _disks(place)
+    device = disks[0].name if disks else name
+    if len(disks) > 1:
+        device = f"{name} over {', '.join(disk.name for disk in disks)}"
+    model = (text(disks[0] / "device/model") or "") if disks else ""
+    kind: VolumeKind = "disk" if disks else ""
     if model == EBS:
         kind = "ebs"
-    elif model == INSTANCE_STORE or (names and names[0].startswith("nvme")):
+    elif disks and disks[0].name.startswith("nvme"):
         kind = "nvme"
     return Volume(mount.point, kind, mount.filesystem, device, model)
 
 
 def _disks(place: Path) -> list[Path]:
     """The disks beneath a block device: those of an array or a mapping, or of a partition."""
-    try:
-        place = place.resolve(strict=True)
-    except OSError:
+    if not place.exists():
         return []
-    try:
-        slaves = sorted((place / "slaves").iterdir())
-    except OSError:
-        slaves = []
-    if slaves:
-        return [disk for one in slaves for disk in _disks(one)]
-    if (place / "partition").exists():
-        return _disks(place.parent)
-    return [place]
-
-
-def _limited(volume: Volume, instance: InstanceType | None) -> Volume:
-    """With what the instance type gives to all its EBS volumes together, for one of them.
-
-    What a single gp3 volume was given (125 MiB/s unless raised) cannot be seen from inside.
-    """
-    if volume.kind != "ebs" or instance is None or instance.ebs_bytes_s is None:
-        return volume
-    basis = f"EBS baseline of {instance.name}"
-    return replace(volume, limit_bytes_s=instance.ebs_bytes_s, limit_basis=basis)
+    place = place.resolve()
+    if slaves := sorted((place / "slaves").glob("*")):
+        return [disk for slave in slaves for disk in _disks(slave)]
+    return _disks(place.parent) if (place / "partition").exists() else [place]
 
 
 STAT_S = 1.0
@@ -170,26 +155,8 @@ def examined(
     where /proc and /sys are looked for, `instance` what the EBS limit is taken from. `tell`
     takes what is known so far, before each volume is probed: it may not answer.
     """
-    mounted = mounts(root)
-    by_volume: dict[Volume, _Seen] = {}
-    stated = 0
-    kept = {path: size for event in events for path, size in event["sizes"].items()}
-    names = dict.fromkeys(path for event in events for path in _names(event))
-    for path, size, volume in _on_volumes(names, kept, mounted, root, instance):
-        seen = by_volume.setdefault(volume, _Seen())
-        seen.sizes[path] = kept[path] if size is None else size
-        if size is not None:
-            seen.there.append((path, size))
-        stated += 1
-    return _timed(by_volume, events, stated, tell)
-
-
-def _timed(
-    by_volume: dict[Volume, _Seen],
-    events: Sequence[Event],
-    stated: int,
-    tell: Callable[[Found], None],
-) -> Found:
+    by_volume = _volumes(events, root, instance)
+    stated = sum(len(seen.sizes) for seen in by_volume.values())
     until = time.monotonic() + PROBES_S
     found = {volume: _reads(volume, seen, events, stated) for volume, seen in by_volume.items()}
     ordered = sorted(found, key=lambda volume: -found[volume].files)
@@ -207,20 +174,17 @@ def _names(event: Event) -> list[str]:
     return [*event["held"], *(event["paths"] if event["opens"] else event["named"])]
 
 
-def _on_volumes(
-    names: Iterable[str],
-    kept: dict[str, int],
-    mounted: Sequence[Mount],
-    root: Path,
-    instance: InstanceType | None,
-) -> Iterator[tuple[str, int | None, Volume]]:
-    """Path, size and volume; the size is None for one only `kept` knows."""
-    until = time.monotonic() + STAT_S
-    volumes: dict[str, Volume] = {}
-    unknown = Volume("", "", "")
-    for many, path in enumerate(names):
+def _volumes(
+    events: Sequence[Event], root: Path, instance: InstanceType | None
+) -> dict[Volume, _Seen]:
+    """What was read from each volume, as far as time lets ask for sizes."""
+    mounted, until = mounts(root), time.monotonic() + STAT_S
+    kept = {path: size for event in events for path, size in event["sizes"].items()}
+    volumes: dict[str, Volume] = {"": Volume("", "", "")}
+    found: dict[Volume, _Seen] = {}
+    for many, path in enumerate(dict.fromkeys(path for event in events for path in _names(event))):
         if many >= LEAST_STATED and time.monotonic() > until:
-            return
+            break
         size = _size(path)
         if size is None and path not in kept:
             continue
@@ -229,7 +193,11 @@ def _on_volumes(
             continue
         if mount is not None and mount.point not in volumes:
             volumes[mount.point] = volume_of(mount, root, instance)
-        yield path, size, unknown if mount is None else volumes[mount.point]
+        seen = found.setdefault(volumes[mount.point if mount else ""], _Seen())
+        seen.sizes[path] = kept[path] if size is None else size
+        if size is not None:
+            seen.there.append((path, size))
+    return found
 
 
 def _size(path: str) -> int | None:

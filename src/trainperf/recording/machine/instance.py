@@ -47,7 +47,7 @@ class Price:
     """The price of the machine: US dollars an hour for one host, and who says so."""
 
     per_hour: float
-    source: str  # "--price-per-hour", "AWS price list, on demand, eu-west-1"
+    source: str  # "--price-per-hour"
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,6 @@ class Machine:
     instance: Instance | None = None
     instance_reason: str = ""  # why it is None: "not an AWS instance", say
     price: Price | None = None
-    price_reason: str = ""
-    container: str = ""  # "docker", "kubernetes", "sagemaker", …; "" outside one
     omp_num_threads: str | None = None  # as trainperf's own environment has it
 
 
@@ -99,7 +97,7 @@ class ContainerUse:
     the CPU quota in which the group was stopped for having used it up, `memory_pressure` that of
     the time in which some task waited for memory (Linux's pressure stall information), of the
     group or else of the machine. Memory is bytes, the peak without page cache that the kernel can
-    drop; `memory_events` counts "high", "max", "oom" and "oom_kill". `swapped_in` are bytes of the
+    drop; `memory_events` counts "oom_kill". `swapped_in` are bytes of the
     whole machine.
     """
 

@@ -54,8 +54,7 @@ def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ..
     if not recording.gpus and (why := _no_gpu(recording, evidence)):
         found.append(("GPU use", why))
     if evidence.machine.instance is not None and evidence.machine.price is None:
-        why = (evidence.machine.price_reason or "no price is known").rstrip(".")
-        found.append(("cost", f"{why}; --price-per-hour gives it"))
+        found.append(("cost", "no price is known; --price-per-hour gives it"))
     between = evidence.between_epochs
     if between is None or not between.epochs_seen:
         steps = evidence.loop.epoch_steps

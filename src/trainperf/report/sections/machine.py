@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,9 +50,6 @@ def running(diagnosis: Diagnosis, page: Page) -> None:
         busy = "" if job.cores is None else f": it kept {units.cores(round(job.cores, 1))} busy"
         text = f"{who} and shared the machine with this diagnosis{busy}. Times may be longer."
     page.prose(text, indent=2)
-    if job.changed:
-        names = ", ".join(os.path.relpath(path, diagnosis.cwd) for path in job.changed)
-        page.prose(f"Changed since it was started, and diagnosed as it is now: {names}.", indent=2)
 
 
 def devices(diagnosis: Diagnosis, page: Page) -> None:
@@ -108,7 +104,7 @@ def _gpu(gpu: dict[str, Any]) -> list[str]:
             told.append(f"{words} {units.share(value)}")
     if (used := gpu.get("memory_used_peak")) is not None:
         told.append(f"memory {units.size(used)}")
-    if throttle := gpu.get("throttle"):
+    if throttle := gpu.get("throttle_shares"):
         told.append(f"slowed down by {', '.join(throttle)}")
     return told
 

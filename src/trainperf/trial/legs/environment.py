@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,17 +27,6 @@ Two processes of one and the same script can differ by half where their tensors 
 virtual cores took 42 ms in nine of eighteen processes and 28 ms in the others; in huge pages it
 took the shorter time in all. A trial must not tell such a difference as that of a change.
 """
-OLDEST = (2, 35)
-FAULT_S = 0.9e-6
-"""What a minor fault takes: a small BERT on two virtual cores made 75,000 fewer of them in each
-step on huge pages, and its step took 43 to 70 ms less."""
-MOST_FAULTING = 0.05
-"""From such a share of the step on huge pages change what is measured: that BERT's bfloat16 gave
-1.44x as it is run, and up to 1.9x on huge pages."""
-LARGE = 64 * 2**20
-"""Bytes that a step has of new pages, from which on no cache holds them, and it makes no difference
-which pages they are: plain runs of that BERT lay within 3 % of each other."""
-PAGE = 4096
 OFFERED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -97,28 +86,12 @@ def huge_pages(
 ) -> dict[str, str]:
     """The variables that put a leg's tensors on huge pages; none where that is no help.
 
-    Not on a GPU, nor where the user has set `GLIBC_TUNABLES`, nor where the C library or the kernel
-    (`offered`) has none to give. Nor where they would take a good part of the step away: a script
-    that has its memory from the kernel anew in each step makes a page where it made 512, and what
-    a change gives there is not what it gives the user.
+    Not on a GPU, nor where the user has set `GLIBC_TUNABLES`, nor where the kernel (`offered`) has
+    none to give.
     """
     if evidence.device.kind != "CPU" or given.get("GLIBC_TUNABLES"):
         return {}
-    try:
-        faults_s, step_s = evidence.phase("real").faults_s or 0.0, evidence.times.real
-    except NotMeasured:
-        faults_s = step_s = 0.0
-    if FAULT_S * faults_s > MOST_FAULTING and PAGE * faults_s * step_s > LARGE:
-        return {}
-    return dict(HUGE_PAGES) if available(offered) else {}
-
-
-def available(offered: Path = OFFERED) -> bool:
-    """Whether the C library and the kernel give huge pages to whoever asks."""
-    try:
-        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
-        numbers = tuple(int(part) for part in version.split(".")[:2])
-        told = offered.read_text(encoding="ascii")
-    except (ValueError, OSError):
-        return False
-    return name == "glibc" and numbers >= OLDEST and "[never]" not in told
+    with suppress(OSError):
+        if "[never]" not in offered.read_text(encoding="ascii"):
+            return dict(HUGE_PAGES)
+    return {}

@@ -302,8 +302,22 @@ class Leg:
         and its start: what it opens anew when an epoch begins was in that as well.
         """
         for _ in range(TRIES if self.ranks > 1 else 1):
-            if not self._run_turn(steps, settle, limit_s, asked, holds):
+            if self._words is None or self._processes is None:  # it was ended meanwhile
+                raise self.failure or Ended()
+            self.turn += 1
+            self._words[words.SETTLE], self._words[words.STEPS] = settle, steps
+            self._words[words.EPOCHS], self._words[words.TURN] = holds, self.turn
+            began = time.monotonic()
+            self._processes.wake()
+            self._wait(self._processes, steps, limit_s + (self.ready_s or 0.0), asked)
+            self._processes.stop()
+            if self._log is not None:
+                self._log.look()
+            if self._words[words.ANEW]:
+                self._fail(Ended())
+            if not self._is_over():
                 return None
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
             self._files.read()
             if self._files.lost:
                 self._fail(f"its measurements could not be kept: {self._files.lost}")
@@ -313,44 +327,10 @@ class Leg:
                 return piece
         raise LegFailed("the slice left no measurement")
 
-    def _run_turn(
-        self, steps: int, settle: int, limit_s: float, asked: Callable[[], bool], holds: int
-    ) -> bool:
-        if self._words is None or self._processes is None:  # it was ended meanwhile
-            raise self.failure or Ended()
-        self.turn += 1
-        self._words[words.SETTLE], self._words[words.STEPS] = settle, steps
-        self._words[words.EPOCHS] = holds
-        self._words[words.TURN] = self.turn
-        began = time.monotonic()
-        self._processes.wake()
-        self._wait(self._processes, began, steps, limit_s + (self.ready_s or 0.0), asked)
-        self._processes.stop()
-        if self._log is not None:
-            self._log.look()
-        if self._words[words.ANEW]:
-            self._fail(Ended())
-        if not self._is_over():
-            return False
-        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
-        return True
-
-    def _pass_time(self) -> float:
-        """Seconds since this was asked last, in which it neither waited nor compiled."""
-        before, self._seen_s = self._seen_s, time.monotonic()
-        passed = self._seen_s - before
-        if self.compiles:
-            self._compiled_s += passed
-        return 0.0 if self.compiles or self.waits_for_device else passed
-
     def _wait(
-        self,
-        processes: Processes,
-        began: float,
-        steps: int,
-        limit_s: float,
-        asked: Callable[[], bool],
+        self, processes: Processes, steps: int, limit_s: float, asked: Callable[[], bool]
     ) -> None:
+        began = time.monotonic()
         check, took_s = began + WAKE_AGAIN_S, 0.0
         self._pass_time()
         while not (self._is_over() or self._says(words.ANEW) or asked()):
@@ -365,10 +345,17 @@ class Leg:
                     processes.wake()
             took_s += self._pass_time()  # what it compiles meanwhile, the budget limits
             if took_s > limit_s:
-                self._fail(
-                    f"made no {'step' if steps == 1 else f'{steps} steps'} in {limit_s:.0f} s"
-                )
+                made = "step" if steps == 1 else f"{steps} steps"
+                self._fail(f"made no {made} in {limit_s:.0f} s")
             time.sleep(LOOK_EVERY_S)
+
+    def _pass_time(self) -> float:
+        """Seconds since this was asked last, in which it neither waited nor compiled."""
+        before, self._seen_s = self._seen_s, time.monotonic()
+        passed = self._seen_s - before
+        if self.compiles:
+            self._compiled_s += passed
+        return 0.0 if self.compiles or self.waits_for_device else passed
 
     def _is_over(self) -> bool:
         """Whether each rank has done its steps."""
@@ -413,27 +400,25 @@ def slice_of(
     None if one of them timed no step in it, as where each opened its input anew. It is
     the slowest rank's; one may have left a step out of its times that others did not.
     """
-    blocks = [_of_turn("block", events, turn) for events in ranks]
-    whole = [block for block in blocks if block is not None and block["d"] > 0]
-    if not blocks or len(whole) < len(blocks):
+    written = [_of_turn(events, turn) for events in ranks]
+    blocks = [events["block"] for events in written if events.get("block", {"d": 0})["d"] > 0]
+    if not blocks or len(blocks) < len(ranks):
         return None
-    slowest = max(whole, key=lambda one: float(one["d"] / one["n"]))
+    first, slowest = written[0], max(blocks, key=lambda block: float(block["d"] / block["n"]))
     steps = int(slowest["n"])
-    counted = _of_turn("work", ranks[0], turn)
-    done = steps * work_per_step if counted is None else work * float(counted["n"])
-    own_s = statistics.fmean(one["own"] / one["n"] for one in whole) * steps
-    opened = _of_turn("epochs", ranks[0], turn)
-    epochs = None if opened is None else int(opened["n"])
-    short = [_of_turn("retries", events, turn) for events in ranks]
-    retries = sum(int(one["n"]) for one in short if one is not None)
+    done = work * float(first["work"]["n"]) if "work" in first else steps * work_per_step
+    own_s = statistics.fmean(block["own"] / block["n"] for block in blocks) * steps
+    epochs = int(first["epochs"]["n"]) if "epochs" in first else None
+    retries = sum(int(events["retries"]["n"]) for events in written if "retries" in events)
     return Slice(slowest["d"], steps, done, own_s, epochs, retries, work)
 
 
-def _of_turn(kind: str, events: Sequence[Event], turn: int) -> Event | None:
-    """The event of a turn, among the last of a process."""
+def _of_turn(events: Sequence[Event], turn: int) -> dict[str, Event]:
+    """The events of a turn by their kind, among the last of a process."""
+    found = dict[str, Event]()
     for event in reversed(events):
-        if event["e"] == kind and event["b"] == turn:
-            return event
         if event["e"] == "block" and event["b"] < turn:
             break
-    return None
+        if event.get("b") == turn:
+            found.setdefault(event["e"], event)
+    return found

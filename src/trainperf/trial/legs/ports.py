@@ -1,9 +1,8 @@
 """The port at which the ranks of a job meet: each leg that is alive needs one of its own.
 
-torchrun with `--standalone` takes a free one by itself; where nothing is said newer
-versions do so as well, and older ones take 29500. Another port is written into what
-names one: the launcher's arguments, or `MASTER_PORT`. One that the script itself fixes
-cannot be changed from outside.
+torchrun takes a free one with `--standalone`, whatever else it is told of where to meet. Another
+port is written into the arguments of accelerate's launcher, or `MASTER_PORT`. One that the script
+itself fixes cannot be changed from outside.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ from trainperf.model import Run
 from trainperf.run.launchers import TORCHRUN, accelerate, after, options, replaced, value
 
 MASTER_PORT = "MASTER_PORT"
-PORT = ("--master-port", "--master_port")
-ENDPOINT = ("--rdzv-endpoint", "--rdzv_endpoint")
+STANDALONE = "--standalone"
 OF_ACCELERATE = ("--main_process_port", "--main-process-port")
-BACKEND = ("--rdzv-backend", "--rdzv_backend")
 NAME = r"""["']MASTER_PORT["']"""
 ASKS = re.compile(
     rf"(?:setdefault\(|get\(|getenv\()\s*{NAME}"
@@ -45,15 +42,9 @@ def shared_port(run: Run, launcher: str) -> str:
     script, text = next(scripts, None), ""
     if script is not None and script.is_file():
         text = script.read_text(encoding="utf-8", errors="replace")
-    at = after(run.command, TORCHRUN)
     if URL.search(text):
         return FIXED.format("the script")
-    if at is not None:
-        backend = value(run.command, at, BACKEND) or "c10d"
-        if backend not in ("c10d", "static"):
-            return f"two copies of the script would meet at the same {backend} server"
-        return ""
-    if accelerate(run.command) is not None:
+    if after(run.command, TORCHRUN) is not None or accelerate(run.command) is not None:
         return ""
     if launcher == "TF_CONFIG":
         return FIXED.format("TF_CONFIG")
@@ -71,20 +62,20 @@ def with_own_port(run: Run, several: bool = True) -> Run:
 
     torchrun takes a port for a single process as well, where there are not `several`.
     """
-    port = free_port()
-    at = after(run.command, TORCHRUN)
+    command, at = run.command, after(run.command, TORCHRUN)
     if at is not None:
-        return replace(run, command=_torchrun_at(run.command, at, port))
-    at = accelerate(run.command)
+        alone = STANDALONE in options(command, at)
+        return run if alone else replace(run, command=_with(command, at, STANDALONE))
+    at, port = accelerate(command), free_port()
     if at is not None:
-        command = run.command
         if value(command, at, OF_ACCELERATE) is not None:
             return replace(run, command=replaced(command, at, OF_ACCELERATE, str(port)))
-        word = f"{OF_ACCELERATE[0]}={port}"
-        return replace(run, command=(*command[:at], word, *command[at:]))
-    if not several:
-        return run
-    return replace(run, env={**run.env, MASTER_PORT: str(port)})
+        return replace(run, command=_with(command, at, f"{OF_ACCELERATE[0]}={port}"))
+    return replace(run, env={**run.env, MASTER_PORT: str(port)}) if several else run
+
+
+def _with(command: tuple[str, ...], at: int, word: str) -> tuple[str, ...]:
+    return (*command[:at], word, *command[at:])
 
 
 def free_port() -> int:
@@ -92,21 +83,3 @@ def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("", 0))
         return int(sock.getsockname()[1])
-
-
-def _torchrun_at(command: tuple[str, ...], at: int, port: int) -> tuple[str, ...]:
-    """The command with another port, or address with a port, to meet at."""
-    if "--standalone" in options(command, at):
-        return command
-    endpoint = value(command, at, ENDPOINT)
-    backend = value(command, at, BACKEND)
-    if endpoint is not None:
-        if endpoint.endswith(":0"):
-            return command
-        host = endpoint.rpartition(":")[0] or endpoint
-        return replaced(command, at, ENDPOINT, f"{host}:{port}")
-    if value(command, at, PORT) is not None and backend in (None, "static"):
-        return replaced(command, at, PORT, str(port))
-    if backend not in (None, "static"):
-        return (*command[:at], f"--rdzv-endpoint=localhost:{port}", *command[at:])
-    return (*command[:at], "--standalone", *command[at:])

@@ -1,1 +1,0 @@
-"""AWS's word on this machine: instance, price, SageMaker."""

@@ -257,7 +257,7 @@ def test_what_stands_between_two_fits_is_seen_with_its_share(run):
     _, found = run(str(LOOPS / "several_fits.py"))
     turn = found.outside
     assert (turn.turn, turn.steps, turn.whole) == ("fit", 50, True)
-    assert text_at(turn.loop).startswith("for round_ in range")
+    assert text_at(found.around).startswith("for round_ in range")
     (evaluation,) = [one for one in turn.spent if one.what == "evaluation"]
     assert (evaluation.name, evaluation.calls) == ("evaluate", pytest.approx(1.0))
     assert "model.evaluate(" in text_at(evaluation.where)

@@ -43,11 +43,6 @@ def test_batches_made_in_the_training_process_hold_the_steps_up():
     assert evidence.torch.loader.workers == 0
 
 
-def test_workers_leave_the_time_of_the_gpu_as_it_is():
-    before, after = of(WORKERS_0).times.device_s, of(WORKERS_4).times.device_s
-    assert before == pytest.approx(after, rel=0.02)
-
-
 def test_a_loader_with_workers_may_be_too_slow_as_well():
     evidence = of(STARVED)
     assert evidence.input_bound

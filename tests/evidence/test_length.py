@@ -3,8 +3,8 @@
 import pytest
 
 from trainperf.evidence.events import Observed
-from trainperf.evidence.length import EARLY, length
-from trainperf.model import Length, Loop, Missing
+from trainperf.evidence.length import length
+from trainperf.model import Loop, Missing
 
 
 def around(text="for batch in loader:", turns=None, left=None, each=None, line=7, sometimes=False):
@@ -65,10 +65,6 @@ def test_a_counter_that_goes_on_through_the_epochs_ends_the_training():
     assert found(Loop("iterator"), around(left=90), made=10).steps == 100  # of endless data
 
 
-def test_folds_count_as_often_as_they_train():
-    assert found(DATA, around(), EPOCHS, around("for fold in folds:", turns=3)).steps == 720
-
-
 def test_gradients_that_accumulate_are_one_step():
     loop = Loop("iterator", epoch_steps=10, batches_per_step=4)
     assert found(loop, around(each=20), EPOCHS).steps == 30
@@ -119,9 +115,3 @@ def test_a_fit_under_a_condition_comes_as_often_as_it_was_seen_to():
 def test_a_trainer_ends_at_its_steps_or_its_epochs(steps, epochs, many):
     trainer = {"name": "Trainer", "steps": steps, "epochs": epochs}
     assert found(DATA, trainer=trainer).steps == many
-
-
-def test_early_stopping_leaves_the_length_open():
-    told = found(Loop("fit", epochs=3, epoch_steps=10, early_stopping=True))
-    assert isinstance(told, Length)
-    assert told.open == EARLY

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -54,26 +53,9 @@ def test_a_new_trace_is_compiling_with_its_first_run_and_no_input() -> None:
     lines, evidence = lines_of("loop_traced_lengths"), zoo.load("loop_traced_lengths").evidence
     assert isinstance(lines, StepLines)
     assert lines.lines[0].of("compiling") > 0.8 * lines.seconds
-    traced = evidence.retracing
-    assert traced is not None
-    assert traced.seconds > 1.2 * sum(event["d"] for event in traces("loop_traced_lengths"))
     assert evidence.tracing_s > 0.8 * (evidence.times.real - evidence.times.resident)
     assert evidence.utilization < 0.1
     assert not evidence.input_bound
-
-
-def traces(name: str) -> list[dict[str, Any]]:
-    """The traces after the first update of weights, in steps that count."""
-    events = next(iter(zoo.load(name).recording.events.values()))
-    first = next(event["t"] for event in events if event["e"] == "first_update")
-    steps = [e for e in events if e["e"] == "step" and e["p"] in ("warmup", "real", "traced")]
-    return [
-        event
-        for event in events
-        if event["e"] == "trace"
-        and event["t"] > first
-        and any(step["s"] <= event["s"] < step["t"] for step in steps)
-    ]
 
 
 def test_what_a_gpu_runs_is_of_the_line_that_launched_it_beside_the_hosts_own_seconds() -> None:

@@ -45,8 +45,6 @@ def test_a_turn_is_the_fit_as_it_is_written_with_what_follows():
     )
     assert first.where is not None
     assert first.where.line == 27
-    assert turn.loop is not None
-    assert turn.loop.line == 19
     assert sum(one.seconds for one in turn.spent) == pytest.approx(turn.seconds - 2.0)
 
 
@@ -125,6 +123,11 @@ def test_calls_in_blocks_that_were_held_up_are_their_share_of_these():
     assert turn.spent[0].share == pytest.approx(4.2 / 5)
 
 
-def in_place(seconds: float, instead_s: float, **fields: Any) -> Event:
-    at = {"e": "in_place", "what": "predict", "where": HERE, "apart": 0.0, "traced": False}
-    return {**at, "seconds": seconds, "instead_s": instead_s, **fields}
+def test_what_each_step_saves_comes_off_the_step():
+    made = steps("real", [0.3] * 6)
+    works = [saving(step["s"] + 0.05, 0.2) for step in made]
+    turn = outside(observed(FIT, FACTS, *made, *works), Measure(0.3, 30, (0.3,) * 3))
+    assert isinstance(turn, Outside)
+    assert (turn.turn, turn.steps) == ("pause", 1)
+    assert turn.training_s == pytest.approx(0.1)
+    assert turn.spent[0].seconds == pytest.approx(0.2)

@@ -1,5 +1,5 @@
 from recordings import FIT, observed
-from trainperf.evidence.stacks import functions, seen
+from trainperf.evidence.stacks import functions
 
 
 def count(function, n, line=5, thread="main", into="", start=1):
@@ -30,8 +30,3 @@ def test_workers_and_the_main_thread_are_told_apart():
         ("worker", 0.6),
         ("main", 0.2),
     ]
-
-
-def test_recordings_of_before_do_not_say_how_often_a_batch_was_fetched():
-    assert seen(observed(FIT, stacks())) is None
-    assert seen(observed(FIT, stacks() | {"steps": 40, "fetching": 10})).input == 0.25

@@ -100,9 +100,3 @@ def test_the_last_call_of_an_epoch_holds_what_is_left_of_it():
 
 
 TORCH = {**FIT, "kind": "iterator", "framework": "torch"}
-
-
-def test_host_work_of_pytorch_is_missing_and_not_zero():
-    for kind in ("iterator", "fit"):
-        made = observed({**TORCH, "kind": kind}, *steps("resident", [0.1] * 4))
-        assert isinstance(times(made).host_, Missing)

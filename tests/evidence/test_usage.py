@@ -35,7 +35,6 @@ def test_reasons_have_the_share_of_the_samples_that_gave_any_answer() -> None:
         GpuSample(0, throttle=None),
     )
     assert found["throttle_shares"] == {"power brake": 0.25, "power cap": 0.5}
-    assert found["throttle"] == ["power brake", "power cap"]
 
 
 def test_the_memory_of_a_card_is_not_that_of_a_slice() -> None:

@@ -140,7 +140,9 @@ TWO_GPUS = replace(
         machine=replace(INPUT_BOUND.evidence.machine, gpus=CARDS, gpu_reason=""),
         use=(
             PhaseUse(
-                "real", 40, gpu=({"index": 0, "throttle": ["power cap"], **BUSY}, {"index": 1})
+                "real",
+                40,
+                gpu=({"index": 0, "throttle_shares": {"power cap": 1.0}, **BUSY}, {"index": 1}),
             ),
         ),
     ),
@@ -266,7 +268,6 @@ ON_AWS = replace(
     TWO_GPUS.evidence.machine,
     instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
     price=PRICE,
-    container="sagemaker",
     omp_num_threads="1",
 )
 EVERYTHING = replace(

@@ -36,7 +36,6 @@ from trainperf.model import (
     Instance,
     Missing,
     Objects,
-    OverTime,
     OwnCode,
     PhaseUse,
     Reads,
@@ -49,7 +48,7 @@ from trainperf.model import (
 from trainperf.model.diagnosis import RunningJob
 from trainperf.model.torch.step import Operator, StepPart
 from trainperf.recording.machine.instance import InstanceType
-from trainperf.report.sections import costs, machine, step, training
+from trainperf.report.sections import machine, step, training
 from trainperf.report.sections._shares import shares
 from trainperf.report.whole import report as sections_of
 
@@ -259,14 +258,6 @@ def test_an_instance_is_described_in_a_line() -> None:
 
 # -------------------------------------------------- what passes beside the steps, and later
 
-SLOWER = OverTime(60.0, 600, 0.1, 0.15, 1.5, 1.47, 1.53)
-
-
-def test_a_run_that_becomes_slower_says_by_how_much() -> None:
-    assert section(costs.over_time, INPUT_BOUND) == ""
-    told = section(costs.over_time, over(INPUT_BOUND, over_time=SLOWER))
-    assert "late steps take 150 ms, early ones 100 ms: 1.50× (1.47 to 1.53) as long" in told
-
 
 def test_most_of_what_is_repeated_beside_the_steps_is_told_in_every_report() -> None:
     diagnosis = SAMPLES["outside"]
@@ -288,7 +279,6 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
         began="2026-11-23T14:02:11+00:00",
         ended=False,
         cores=1.62,
-        gpu_memory=None,
     )
 
     def beside(**fields: Any) -> str:

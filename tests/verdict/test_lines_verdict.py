@@ -92,16 +92,6 @@ def test_what_is_private_to_a_library_is_not_named(text: str, call: str, does: s
     assert finding.title == f"`f` spends its time in {does}"
 
 
-def test_a_line_that_stands_for_itself_is_not_named_twice() -> None:
-    loop = zoo.load("torch_healthy").evidence.loop.where
-    assert loop is not None
-    text = "total[key] = data[key].copy()"
-    alone = replace(line(3, text, python=0.6), where=replace(loop, line=loop.line + 1))
-    finding = found("own_function", with_lines("torch_healthy", alone))
-    assert finding is not None
-    assert finding.title == f"`{text}` takes time of its own beside the model"
-
-
 def test_a_block_of_a_deep_model_is_no_loop_over_small_operators() -> None:
     block = line(39, "return x + self.down(x)", operators=0.005, in_model=True)
     block = replace(block, operators=100.0, elements=4096)
@@ -114,14 +104,6 @@ def test_a_step_of_an_environment_is_no_optimizers() -> None:
     assert line(3, "self.opt_a.step()", python=0.1).of_training
     assert line(3, "w = rule(w)", python=0.1, call="torch.optim.adam.adam").of_training
     assert not line(3, "state = self.env.step(action)", python=0.1).of_training
-
-
-def test_work_beside_the_model_is_none_that_a_larger_batch_makes_rarer() -> None:
-    seen = zoo.load("emulated_host").evidence
-    assert found("batch_size", seen) is not None
-    metric = replace(COPY, seconds=0.95 * seen.times.real)
-    seen = replace(seen, lines_=StepLines(seen.times.real, (metric,), 0, 99))
-    assert found("batch_size", seen) is None
 
 
 def test_the_line_that_calls_the_step_is_not_what_feeds_it() -> None:

@@ -111,6 +111,15 @@ def test_after_the_trials_what_was_kept_comes_first_by_what_it_gave() -> None:
     assert ids == "b a s3_request_latency late batch_size slower"
 
 
+def test_what_came_out_alike_has_the_cause_before_what_hides_it() -> None:
+    several, rarer = "keras_steps_per_execution", "keras_callback_per_batch"
+    trials = [Trial(several, Outcome.CHANGES, "", speedup=5.0)]
+    trials += [Trial(rarer, Outcome.CHANGES, "", speedup=3.0)]
+    findings = (finding(several, 5.0), A, finding(rarer, 3.0))
+    found = after_trials(findings, trials, evidence_of("checkpoint_every_batch"))
+    assert [finding.id for finding in found] == ["a", rarer, several]
+
+
 # ----------------------------------------------------------------------------- verdict
 
 
@@ -166,11 +175,6 @@ def test_an_unused_gpu_is_the_whole_verdict(case: str) -> None:
     assert "nothing else matters" in answer.text
 
 
-def test_without_a_resident_time_the_verdict_says_what_is_known() -> None:
-    case = "checkpoint_every_batch | times.resident = missing"
-    assert said(case, B).text == "Title of b. Each step takes 28.2 ms."
-
-
 # ----------------------------------------------------------------------------- culprit
 
 
@@ -198,3 +202,8 @@ def test_a_loop_of_slow_steps_is_given_the_budget_that_may_do() -> None:
         "Nothing was measured: the loop made too few steps; the first was over after 40.0 s, "
         "so --budget 8min may do."
     )
+
+
+def test_steps_that_get_slower_are_told_with_what_they_were_first() -> None:
+    assert "the last timed took 3.6× as long as the first" in said("growing_graph").text
+    assert "get slower" not in said("kept_sessions").text

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.fixes import by_id
-from trainperf.fixes.findings import shown_findings
 from trainperf.model import Verdict
-from trainperf.verdict import ranked, verdict
+from trainperf.verdict import verdict
 
 GRADIENTS = "ddp_large_gradients | parallel.exchange.seconds = 0.034"
 """Half of a step of 68 ms, which sends 40 MiB."""
@@ -121,11 +119,3 @@ def test_a_job_that_waits_for_its_exchange_or_a_rank_is_sync_bound(case: str, sa
     answer = said(case)
     assert answer.bottleneck == "sync"
     assert says in answer.text
-
-
-def test_ranks_that_each_go_through_all_of_the_data_are_no_healthy_job() -> None:
-    case = evidence_of("ddp_straggler | facts.ranks_same_data = true")
-    found = next(iter(shown_findings(case, among=[by_id()["torch_unsharded_data"]])))
-    assert found is not None
-    assert found.bound is None
-    assert ranked([found], case) == (found,)

@@ -32,7 +32,6 @@ UNSEEN = {
     "ContainerUse.memory_peak ContainerUse.quota_cores "
     "ContainerUse.throttled_share Machine.quota_cores PhaseUse.throttled_share",
     "more runs than one": "Parallel.scaling_reason ScalingPoint",
-    "a longer run": "OverTime",
     "a record cut short": "Evidence.unread Rank.ending",
     "a script that has it": "BetweenEpochs.callbacks_s CallbackCost.epoch_s Ddp.comm_hook "
     "GraphBreak.skips Length.others Looks.sparse Loop.steps_per_execution "

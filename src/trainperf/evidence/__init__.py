@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
-import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from trainperf.child.timing.estimating import estimate
 from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
 from trainperf.evidence.facts import (
@@ -25,14 +21,12 @@ from trainperf.evidence.outside import around, outside
 from trainperf.evidence.parallel import joined, on_gpus, parallel, strategy, whole_job
 from trainperf.evidence.stacks import functions, lines, seen
 from trainperf.evidence.timing import (
-    CALM,
     between_epochs,
     collections,
     probes,
     startup,
     times,
     usage,
-    waited,
 )
 from trainperf.evidence.torch import torch
 from trainperf.model import (
@@ -45,28 +39,15 @@ from trainperf.model import (
     Machine,
     Measure,
     Missing,
-    OverTime,
     Parallel,
     Rank,
     Reads,
     Recording,
-    Sample,
     Stage,
     Times,
 )
 from trainperf.run.event_files import training
 from trainperf.run.launchers import program
-
-FEWEST_BLOCKS = 15
-"""Blocks of which each third has an interval."""
-SHORTEST_S = 15.0
-"""From the first of them to the last: what takes longer to show is not looked for below."""
-WITHIN = 0.02
-"""So far the middle third may lie outside of the other two."""
-
-SLOWER = 1.10
-"""Late steps are slower if the whole interval of the ratio lies above this: below, clocks of the
-machine and neighbours that nobody sees may be it."""
 
 ALONE = Missing("the input was not drained")
 
@@ -115,13 +96,10 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
         around=parts.read_or(None, "the loop around `fit`", around, observed),
         startup=parts.read_or(None, "the start of the script", startup, observed),
         length_=parts.read("the length of the training", length, observed, own),
-        over_time=parts.read_or(
-            None, "late steps against early ones", over_time, observed, recording.samples
-        ),
         use=parts.read_or((), "the use of the machine", usage, recording, observed, on),
         facts=parts.read_or({}, "the facts", _facts, recording, observed),
         torch_=parts.read_or(
-            None, "what PyTorch did", torch, observed, taken.real_, on.kind == "GPU", parts
+            None, "what PyTorch did", torch, observed, taken.real_, on.kind == "GPU"
         ),
         parallel_=job,
         strategy=parts.read_or(None, "the strategy", strategy, observed),
@@ -182,60 +160,6 @@ def _facts(recording: Recording, observed: Observed) -> dict[str, object]:
 
 def _told(events: Iterable[Event]) -> dict[str, object]:
     return {event["k"]: event["v"] for event in events if event["e"] == "fact"}
-
-
-def over_time(observed: Observed, samples: Sequence[Sample] = ()) -> OverTime | None:
-    """How much longer the last third of the real blocks takes than the first; None where too few
-    tell, it does not, or its larger batches or neighbours that came later are the reason.
-    """
-    blocks = [block for block in observed.of("block") if block["p"] == "real" and block["n"] > 0]
-    if len(blocks) < FEWEST_BLOCKS:
-        return None
-    lasted = blocks[-1]["s"] + blocks[-1]["d"] - blocks[0]["s"]
-    if lasted < SHORTEST_S:
-        return None
-    third = len(blocks) // 3
-    early, middle, late = blocks[:third], blocks[third:-third], blocks[-third:]
-    times = [
-        [block["d"] / (block["n"] * observed.steps_per_call) for block in part]
-        for part in (early, middle, late)
-    ]
-    ratio, low, high = _ratio(times[2], times[0])
-    means = [estimate(_level(part)).value for part in times]
-    rising = means[0] * (1 - WITHIN) <= means[1] <= means[2] * (1 + WITHIN)
-    disturbed = _waited(samples, late) - _waited(samples, early) > CALM
-    sizes = [[block["bytes"] for block in part if block.get("bytes")] for part in (late, early)]
-    larger = all(len(known) == third for known in sizes) and _ratio(*sizes)[1] > 1 + WITHIN
-    if low <= SLOWER or not rising or disturbed or larger:
-        return None
-    steps = round(sum(block["n"] for block in blocks) * observed.steps_per_call)
-    return OverTime(lasted, steps, means[0], means[2], ratio, low, high)
-
-
-def _ratio(late: Sequence[float], early: Sequence[float]) -> tuple[float, float, float]:
-    """The ratio of two means of as many values each, with its interval.
-
-    A trend within them is what is looked for, and no noise of the means.
-    """
-    above, below = estimate(_level(late)), estimate(_level(early))
-    ratio = above.value / below.value
-    half = math.hypot(above.relative, below.relative)
-    return ratio, ratio * max(0.0, 1 - half), ratio * (1 + half)
-
-
-def _level(values: Sequence[float]) -> list[float]:
-    """The values with their straight trend taken out, around the same mean."""
-    slope, _ = statistics.linear_regression(range(len(values)), values)
-    middle = (len(values) - 1) / 2
-    return [value - slope * (index - middle) for index, value in enumerate(values)]
-
-
-def _waited(samples: Sequence[Sample], blocks: Sequence[Event]) -> float:
-    """The share of their time that others kept the script's threads from a core."""
-    at = [sample.t for sample in samples]
-    first = bisect.bisect_left(at, blocks[0]["s"])
-    inside = samples[first : bisect.bisect_right(at, blocks[-1]["s"] + blocks[-1]["d"])]
-    return waited(sample.host for sample in inside if sample.host is not None) or 0.0
 
 
 def stages(observed: Observed, drained: Measure | Missing = ALONE) -> tuple[Stage, ...] | Missing:

@@ -105,7 +105,6 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
         min(training, seconds),
         _spent(parts, seconds),
         whole=bool(whole),
-        loop=around(observed),
     )
 
 

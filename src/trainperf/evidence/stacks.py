@@ -35,11 +35,7 @@ LEAST_SHARE = 0.002
 WAITS = ("synchronize", "item", "cpu", "tolist")
 """Functions of a framework, called on a line, in which the host waits for a device."""
 
-REASONS: dict[str, LineKind] = {
-    "input": "input",
-    "compiling": "compiling",
-    "backward": "backward",
-}
+REASONS: tuple[LineKind, ...] = ("input", "compiling", "backward")
 """Why a framework runs what runs, where that is all there is to say of it."""
 
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -298,7 +294,7 @@ def _count(tallies: Tallies, stack: dict[str, Any], second: float) -> None:
     tally.of_model += counted if within == "model" else 0
     kind: LineKind = "library" if into or stack["native"] else "python"
     if within in REASONS:
-        kind = REASONS[within]
+        kind = within
     elif into.startswith(OF_FRAMEWORKS) and not BESIDE_OPERATORS.search(into):
         kind = "waiting" if into.rpartition(".")[2] in WAITS else "operators"
     tally.seconds[kind] += seconds

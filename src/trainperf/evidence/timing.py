@@ -102,7 +102,6 @@ def _gpu(index: int, samples: list[Sample], shared: bool) -> dict[str, Any]:
         "samples": len(own),
         **{name: _mean(own, name) for name in OF_GPU},
         "memory_used_peak": max(filter(None, memory), default=None),
-        "throttle": sorted(counts) if known else None,
         "throttle_shares": {name: counts[name] / len(known) for name in sorted(counts)}
         if known
         else None,

@@ -1,6 +1,6 @@
 """A PyTorch process's own word, read from its events.
 
-Most have the fields of the values they become (`EVENTS`); `torch_split` holds the seconds and
+Most have the fields of the values they become; `torch_split` holds the seconds and
 calls of all profiled steps (and a place), `torch_flags` a dictionary, `gpu_memory` is of one GPU.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TypeVar
 
-from trainperf.evidence.events import Observed, Parts, read_as, site
+from trainperf.evidence.events import Observed, read_as, site
 from trainperf.evidence.facts import COUNTED
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
@@ -42,70 +42,43 @@ APART = 0.25
 """Parts whose sum is further than this from the step, or than its noise, are not its parts."""
 
 
-def torch(
-    observed: Observed,
-    real: Measure | Missing = SPLIT,
-    gpu: bool = False,
-    parts: Parts | None = None,
-) -> Torch | None:
+def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False) -> Torch | None:
     """All that only PyTorch has; None where the loop is not one of PyTorch's.
 
     `real` is the step as it is, which its parts must add up to; `gpu` whether it runs on one.
-    `parts` is told of what cannot be read.
     """
-    parts = parts or Parts()
-    imported = {event["name"] for event in observed.all("import")}
-    if "torch" not in imported or observed.start.get("framework") != "torch":
+    if observed.start.get("framework") != "torch":
         return None
-    whole = (0.0, math.inf)
-    apart = parts.read_or((None, whole), "when a step was taken apart", _taken_apart, observed)
-    event, taken = apart
+    profile, (low, high) = _taken_apart(observed)
 
-    def values(kind: type[T], within: tuple[float, float] = whole) -> list[T]:
-        name, event, (low, high) = *EVENTS[kind], within
+    def values(kind: type[T], name: str, profiled: bool = False) -> list[T]:
+        events = observed.of(name)
+        return [read_as(kind, e) for e in events if not profiled or low <= e.get("t", low) < high]
 
-        def read() -> list[T]:
-            events = observed.of(event)
-            return [read_as(kind, told) for told in events if low <= told.get("t", low) < high]
-
-        return parts.read_or([], name, read)
-
-    calls, traces = values(StepCalls), values(Trace)
+    traces = values(Trace, "torch_trace")
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
-    split = parts.read("the parts of a step", _split, observed, event, None if gpu else real)
     return Torch(
         # one of each place: as it was last recorded, in the order of the first time
-        loaders=tuple({loader.where: loader for loader in values(Loader)}.values()),
-        models=tuple(values(TorchModel)),
-        optimizers=tuple(values(TorchOptimizer)),
-        calls=calls[-1] if calls else None,
-        evaluation=max(values(Evaluation), key=lambda seen: seen.grad, default=None),
-        split_=split,
-        syncs=tuple(sorted(values(SyncPoint, taken), key=lambda sync: -sync.seconds)),
-        logs=tuple(sorted(values(LogCall, taken), key=lambda log: -log.seconds)),
-        waits=tuple(sorted(values(DeviceWait, taken), key=lambda wait: -wait.calls)),
-        flags=dict(flags[-1]["values"]) if (flags := list(observed.of("torch_flags"))) else {},
-        memory=parts.read_or({}, "the memory of the device", _memory, observed),
+        loaders=tuple({made.where: made for made in values(Loader, "torch_loader")}.values()),
+        models=tuple(values(TorchModel, "torch_model")),
+        optimizers=tuple(values(TorchOptimizer, "torch_optimizer")),
+        calls=next(reversed(values(StepCalls, "torch_calls")), None),
+        evaluation=max(
+            values(Evaluation, "torch_evaluation"), key=lambda seen: seen.grad, default=None
+        ),
+        split_=_split(observed, profile, None if gpu else real),
+        syncs=tuple(sorted(values(SyncPoint, "torch_sync", True), key=lambda e: -e.seconds)),
+        logs=tuple(sorted(values(LogCall, "torch_log", True), key=lambda e: -e.seconds)),
+        waits=tuple(sorted(values(DeviceWait, "torch_wait", True), key=lambda e: -e.calls)),
+        flags=next(
+            (dict(event["values"]) for event in reversed([*observed.of("torch_flags")])), {}
+        ),
+        memory=_memory(observed),
         trace=traces[-1] if traces else None,
         untraced=why,
-        trainer=next(iter(values(Trainer)), None),
-        compiling=parts.read_or(Compiling(), "what is compiled", compiling, observed),
+        trainer=next(iter(values(Trainer, "torch_trainer")), None),
+        compiling=compiling(observed),
     )
-
-
-EVENTS = {
-    Loader: ("the loaders", "torch_loader"),
-    TorchModel: ("the models of PyTorch", "torch_model"),
-    TorchOptimizer: ("the optimizers", "torch_optimizer"),
-    StepCalls: ("what a step calls", "torch_calls"),
-    Evaluation: ("the evaluation", "torch_evaluation"),
-    SyncPoint: ("the waits for a device", "torch_sync"),
-    LogCall: ("the calls that log", "torch_log"),
-    Trace: ("the operators of a step", "torch_trace"),
-    Trainer: ("the trainer's settings", "torch_trainer"),
-    DeviceWait: ("what waits for a device", "torch_wait"),
-}
-"""By the type of a value what it is called, and the event that has its fields."""
 
 
 def _taken_apart(observed: Observed) -> tuple[Event | None, tuple[float, float]]:

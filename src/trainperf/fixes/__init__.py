@@ -77,7 +77,8 @@ class Fix:
     in_libraries: ClassVar[Mapping[str, str]] = {}
     """Where its edit goes in the loop of a library, by the library, if no setting makes it."""
     try_before: ClassVar[tuple[str, ...]] = ()
-    """Fixes that stand before this one where they have an edit: they cost a line, this new code."""
+    """Fixes that stand before this one where they have an edit: they cost a line, this new code;
+    or they mend the cause, and this what it does."""
 
     pays_with: ClassVar[tuple[str, ...]] = ()
     """Fixes on top of which it may give something where it gives nothing alone: it is tried so."""

@@ -70,7 +70,6 @@ from trainperf.model.timing import (
     BetweenEpochs,
     Collections,
     Measure,
-    OverTime,
     Probe,
     StartUp,
     Times,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -45,6 +46,12 @@ class Taken(Generic[T]):
 def known(value: T | Missing) -> T | None:
     """Return `value`, None where there is none: for a text that leaves out what is not known."""
     return None if isinstance(value, Missing) else value
+
+
+def half_width(share: float, samples: int) -> float:
+    """Half of the 95 % interval of a share of so many samples (Wilson's, for few as well)."""
+    z, share = 1.96 / math.sqrt(samples), min(1.0, share)
+    return z * math.sqrt(share * (1 - share) + z * z / 4) / (1 + z * z)
 
 
 def is_taken(value: object) -> bool:

@@ -28,7 +28,6 @@ from trainperf.model.timing import (
     BetweenEpochs,
     Collections,
     Measure,
-    OverTime,
     Probe,
     StartUp,
     Times,
@@ -82,7 +81,6 @@ class Evidence:
     around: Site | None = None  # the loop of the script that calls `fit` again and again
     startup: StartUp | None = None
     length_: Length | Missing = UNKNOWN_LENGTH
-    over_time: OverTime | None = None  # None: late steps are not surely slower
     use: tuple[PhaseUse, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict, compare=False, metadata=INTERNAL)
     torch_: Torch | None = None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
-from trainperf.model.basics import Missing, Site, Taken
+from trainperf.model.basics import Missing, Site, Taken, half_width
 from trainperf.recording.machine.machine import CudaDevice
 
 
@@ -165,20 +164,12 @@ class StackSamples:
     @property
     def input_low(self) -> float:
         """The share at the low end of what so many samples can tell (95 %)."""
-        return max(0.0, self.input - _half(self.input, self.samples))
+        return max(0.0, self.input - half_width(self.input, self.samples))
 
     @property
     def input_high(self) -> float:
         """The share at the high end of what so many samples can tell (95 %)."""
-        return min(1.0, self.input + _half(self.input, self.samples))
-
-
-def _half(share: float, samples: int) -> float:
-    """Half the width of the 95 % interval of a share (Wilson's, for few samples as well)."""
-    if samples <= 0:
-        return 1.0
-    z = 1.96 / math.sqrt(samples)
-    return z * math.sqrt(share * (1 - share) + z * z / 4) / (1 + z * z)
+        return min(1.0, self.input + half_width(self.input, self.samples))
 
 
 @dataclass(frozen=True)

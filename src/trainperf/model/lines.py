@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-from trainperf.model.basics import Site
+from trainperf.model.basics import Site, half_width
 
 LineKind = Literal[
     "python", "library", "operators", "backward", "graph", "input", "compiling", "waiting"
@@ -219,8 +218,7 @@ class StepLines:
 
     def half_width(self, share: float) -> float:
         """Half of the 95 % interval of a share, as so many samples can tell it."""
-        share = min(1.0, share)
-        return 1.96 * math.sqrt(max(share * (1 - share), 0.25 / self.samples) / self.samples)
+        return half_width(share, self.samples)
 
     def functions(self, loop: Site | None) -> tuple[FunctionLines, ...]:
         """The functions of the user's, by what their own Python takes; `loop` is the step's."""

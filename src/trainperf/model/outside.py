@@ -91,7 +91,6 @@ class Outside:
     `seconds` is a whole turn as it is written, `steps` how many steps it has, `training_s`
     what they take. `spent` is the rest, most of it first. `whole` says that the turn was seen
     to its end: otherwise `seconds` is the least that it takes.
-    `loop` where the loop of the script stands that makes the turns.
     """
 
     turn: Turn
@@ -100,7 +99,6 @@ class Outside:
     training_s: float
     spent: tuple[Spent, ...] = ()
     whole: bool = True
-    loop: Site | None = None
 
     @property
     def share(self) -> float:

@@ -1,4 +1,4 @@
-"""The times of a step, early and late, of start-up, of epochs' ends, of probes."""
+"""The times of a step, of start-up, of epochs' ends, of probes."""
 
 from __future__ import annotations
 
@@ -236,19 +236,3 @@ class StartUp:
     tracing_s: float | None = None
     first_step_s: float | None = None
     evaluation_s: float | None = None
-
-
-@dataclass(frozen=True)
-class OverTime:
-    """The last third of a run's blocks of steps, surely slower than the first one at the same work.
-
-    `ratio` is late over early with its 95 % interval.
-    """
-
-    seconds: float
-    steps: int
-    early_s: float
-    late_s: float
-    ratio: float
-    low: float
-    high: float

@@ -125,7 +125,6 @@ class GpuSample:
     sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
     tensor_active: float | None = None  # GPM
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
-    memory_of: dict[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

@@ -76,14 +76,18 @@ def _same_lines(site: Site, place: Site, whole: bool) -> bool:
 
 def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
     """Its place: its own, or right behind those that are to be tried first, if they are lower."""
-    fix = by_id().get(finding.id)
-    before = () if fix is None else fix.try_before
     ahead = [
         (_order(other), 1)
         for other in others
-        if other.id in before and (other.rewritable or _explains(other, finding))
+        if other.id in _before(finding) and (other.rewritable or _explains(other, finding))
     ]
     return max([(_order(finding), 0), *ahead])
+
+
+def _before(finding: Finding) -> tuple[str, ...]:
+    """The fixes that an expert makes before this one."""
+    fix = by_id().get(finding.id)
+    return () if fix is None else fix.try_before
 
 
 def _explains(storage: Finding, finding: Finding) -> bool:
@@ -109,11 +113,12 @@ def after_trials(
 ) -> tuple[Finding, ...]:
     """The findings in the order their trials give: kept ones by what they save of a turn.
 
-    Then what could not be tried, in its own order, and last what was tried and not kept.
+    Then what could not be tried, in its own order, and last what was tried and not kept. Of what
+    came out alike the cause stands before what hides it (`try_before`).
     """
     came = by_fix(trials)
 
-    def order(finding: Finding) -> tuple[int, float]:
+    def gave(finding: Finding) -> tuple[int, float]:
         trial = came.get(finding.id)
         if trial is None or trial.outcome is Outcome.NOT_TRIED:
             return 1, 0.0
@@ -121,6 +126,11 @@ def after_trials(
             share = share_compared(finding, trial, evidence)
             return 0, -share * (1 - 1 / (trial.speedup or 1.0))
         return (2, -(trial.speedup or 0.0)) if trial.outcome is Outcome.CHANGES else (3, 0.0)
+
+    def order(finding: Finding) -> tuple[tuple[int, float], int]:
+        own, before = gave(finding), _before(finding)
+        ahead = [(gave(other), 1) for other in findings if other.id in before]
+        return max([(own, 0), *(place for place in ahead if place[0][0] == own[0])])
 
     return tuple(sorted(findings, key=order))
 

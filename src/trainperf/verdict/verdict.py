@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
+from trainperf.child.timing.estimating import FEWEST
 from trainperf.fixes import concern
 from trainperf.fixes.common.words import at, ms, percent, times
 from trainperf.model import (
@@ -49,6 +51,9 @@ PLACES = {
 CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
 """Methods of a Keras model."""
 
+SLOWER = 1.5
+"""So much longer must the last of the blocks take than the first: noise of a machine wanders."""
+
 SPINS = 1.5
 """The unchanged script must have been so much faster for it to be told."""
 
@@ -63,11 +68,19 @@ def _answer(case: Case, trials: Sequence[Trial] = ()) -> Answer:
     evidence = case.evidence
     found = _graded(case, trials)
     more = passes(evidence) if found.side == "model" or found.healthy else ""
-    seen = evidence.over_time
-    if seen is not None:
-        longer = times(seen.ratio)
-        more += f" Steps get slower as it runs: late ones take {longer} as long as early ones."
+    more += getting_slower(evidence)
     return replace(found, more=found.more + more)
+
+
+def getting_slower(evidence: Evidence) -> str:
+    """A sentence where each block of steps took longer than the one before it; "" where not so."""
+    real = known(evidence.times.real_)
+    blocks = () if real is None else real.blocks
+    rises = all(before < after for before, after in pairwise(blocks))
+    if len(blocks) < FEWEST or not rises or blocks[-1] < SLOWER * blocks[0]:
+        return ""
+    longer = times(blocks[-1] / blocks[0])
+    return f" Steps get slower as it runs: the last timed took {longer} as long as the first."
 
 
 def _too_few(evidence: Evidence) -> str:

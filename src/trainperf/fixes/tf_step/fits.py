@@ -121,7 +121,7 @@ class KerasCompileInLoop(Fix):
         anew, _ = turn.on("tracing")
         if turn.turn != "fit" or not anew:
             return None
-        around = f" at {at(turn.loop)}" if turn.loop is not None else ""
+        around = f" at {at(evidence.around)}" if evidence.around is not None else ""
         return Cause(
             title="A model is traced anew in each turn of the loop around `fit`",
             text=f"The loop{around} gives each `fit` ({at(loop.where)}) another model, or compiles "

@@ -194,6 +194,7 @@ class KerasStepsPerExecution(Fix):
     framework = "keras"
     usual = 2.5
     edit = SetArgument("steps_per_execution", "{steps}", COMPILE)
+    try_before = ("keras_callback_per_batch",)  # it calls what that calls more seldom as well
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find a `fit` whose steps are started one by one."""

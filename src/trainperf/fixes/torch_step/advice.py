@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.words import at, ms, percent, times
+from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._step import EACH_STEP, gap_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence
 from trainperf.model.torch.step import DeviceWait
@@ -118,14 +118,11 @@ class TorchGrowingGraph(Fix):
         beyond = line.of("backward")
         if beyond < BEYOND * lines.seconds:
             return None
-        grows, longer = evidence.over_time, ""
-        if grows is not None:
-            longer = f" Late steps took {times(grows.ratio)} as long as early ones."
         return Cause(
             title="The backward goes through the graphs of earlier steps",
             text=f"`{line.text}` ({at(line.where)}) keeps its graph. Of each step of "
             f"{ms(lines.seconds)} it takes {ms(beyond)} ({percent(beyond / lines.seconds)}) for "
-            f"operators that were not called in that step.{longer}",
+            f"operators that were not called in that step.",
             saves=Saving(
                 "the backward derives its own step alone",
                 ratio=evidence.bound_if_step_saves(beyond),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainperf.model import Diagnosis, Site, Stage, known
 from trainperf.model import words as units
-from trainperf.report.document import SHORT, STEP, WARN, Page, Section, Words, say
+from trainperf.report.document import SHORT, STEP, Page, Section, Words, say
 from trainperf.report.plain import place
 
 INPUT_MATTERS = 0.10
@@ -75,18 +75,6 @@ def callbacks(diagnosis: Diagnosis, page: Page) -> None:
         page.table(rows, header=header, right=(2, 3, 4), elastic=(0, 1))
 
 
-def over_time(diagnosis: Diagnosis, page: Page) -> None:
-    """Print how late steps compare with early ones, where they are slower."""
-    seen = diagnosis.evidence.over_time
-    if seen is None:
-        return
-    page.heading("Over time")
-    late, early = units.seconds(seen.late_s), units.seconds(seen.early_s)
-    ratio = units.measured(seen.ratio, seen.low, seen.high)
-    text = f"After {units.clock(seen.seconds)} late steps take {late}, early ones {early}: {ratio}"
-    page.prose(say(f"{text} as long.", WARN), indent=2)
-
-
 def _input(diagnosis: Diagnosis) -> bool:
     return diagnosis.verdict.bottleneck in ("input", "storage") and not diagnosis.findings
 
@@ -94,5 +82,4 @@ def _input(diagnosis: Diagnosis) -> bool:
 SECTIONS = (
     Section("stages", STEP + 150, input_stages, input_stages, _input, side="input"),
     Section("callbacks", STEP + 170, callbacks),
-    Section("over_time", STEP + 180, over_time, over_time),
 )

@@ -104,7 +104,7 @@ def _gpu(gpu: dict[str, Any]) -> list[str]:
             told.append(f"{words} {units.share(value)}")
     if (used := gpu.get("memory_used_peak")) is not None:
         told.append(f"memory {units.size(used)}")
-    if throttle := gpu.get("throttle"):
+    if throttle := gpu.get("throttle_shares"):
         told.append(f"slowed down by {', '.join(throttle)}")
     return told
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from trainperf.model.basics import Site
 
-Part = Literal["start", "compiling", "steps", "between", "once"]
+Part = Literal["start", "compiling", "steps", "between", "end", "once"]
 
 _Made = Literal["call", "command", "file", "elsewhere"]
 """From what its settings came: a call in the user's source, the options of the command (which

@@ -74,7 +74,6 @@ class Run:
     cwd: str
     label: str
     env: dict[str, str] = field(default_factory=dict)
-    steps: int | None = None
     measure_s: float | None = None
     extra_s: float | None = None
     stall_s: float = 300.0

@@ -200,10 +200,7 @@ class Evidence:
         if self.torch_ is not None:
             seen = self.torch_.compiling.recompiling
             return 0.0 if seen is None else seen.lasting_s
-        traced = self.retracing
-        if traced is None or not traced.steps:
-            return 0.0
-        return traced.seconds / traced.steps if traced.step_s is None else traced.step_s
+        return 0.0 if self.retracing is None else self.retracing.step_s
 
     def _input_explains(self) -> bool:
         """Whether the input can be what a loop over a dataset loses its time to.

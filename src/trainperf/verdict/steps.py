@@ -282,7 +282,7 @@ def _host(case: Case) -> Answer | None:
 def _tracing(case: Case) -> Answer | None:
     found = case.evidence.retracing
     share = case.evidence.tracing_s / case.evidence.times.real
-    if found is None or found.steps == 0 or share < HOST_SHARE:
+    if found is None or share < HOST_SHARE:
         return None
     text = (
         f"Held up by tracing: `{found.function}` was traced {found.count} times again in "

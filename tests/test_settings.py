@@ -13,11 +13,6 @@ def pyproject(folder, text):
 
 
 WRONG = [
-    ("steps = 0", "steps"),
-    ("steps = -1", "steps"),
-    ("steps = 1.5", "steps"),
-    ("steps = true", "steps"),
-    ('steps = "ten"', "steps"),
     ("budget = 0", "budget"),
     ("budget = -3", "budget"),
     ("budget = nan", "budget"),
@@ -86,7 +81,7 @@ def test_variables_of_others_and_empty_ones_are_let_be(tmp_path):
 
 
 def test_nothing_given_is_the_defaults(tmp_path):
-    assert load_settings(tmp_path / "missing.py", {}, {"steps": None}) == Settings()
+    assert load_settings(tmp_path / "missing.py", {}, {"budget": None}) == Settings()
 
 
 def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
@@ -94,7 +89,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
         tmp_path,
         """
         [tool.trainperf]
-        steps = 20
         budget = "3min"
         measure = 5
         extra_s = 1.5
@@ -121,7 +115,6 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
     script = tmp_path / "package" / "train.py"
     settings = load_settings(script, {})
     assert settings == Settings(
-        steps=20,
         budget_s=180.0,
         measure_s=5.0,
         extra_s=1.5,
@@ -150,12 +143,12 @@ def test_every_field_can_be_set_under_the_name_of_its_flag(tmp_path):
 
 
 def test_flags_win_over_the_environment_and_that_over_the_nearest_file(tmp_path):
-    pyproject(tmp_path, "[tool.trainperf]\nsteps = 1\n")
-    pyproject(tmp_path / "a", "[tool.trainperf]\nsteps = 2\nbudget = 20\nextra = 2\n")
+    pyproject(tmp_path, "[tool.trainperf]\nmeasure = 1\n")
+    pyproject(tmp_path / "a", "[tool.trainperf]\nmeasure = 2\nbudget = 20\nextra = 2\n")
     pyproject(tmp_path / "a" / "b", "[tool.other]\nx = 1\n")
     env = {"TRAINPERF_BUDGET": "30s", "TRAINPERF_EXTRA": "3"}
-    settings = load_settings(tmp_path / "a" / "b", env, {"extra": "4", "steps": None})
-    assert (settings.steps, settings.budget_s, settings.extra_s) == (2, 30.0, 4.0)
+    settings = load_settings(tmp_path / "a" / "b", env, {"extra": "4", "measure": None})
+    assert (settings.measure_s, settings.budget_s, settings.extra_s) == (2.0, 30.0, 4.0)
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,6 @@ def _circumstances(of: Diagnosis) -> dict[str, object]:
         "processor": box.cpu_model,
         "number of usable cores": f"{round(4 * box.cores) / 4:g}",  # a quota has one decimal
         "memory limit": f"{box.memory_limit / 1024**3:.1f} GiB",
-        "container": box.container,
         "GPUs": ", ".join(gpu.name for gpu in box.gpus),
         "GPU driver": box.driver,
         "system": box.os,

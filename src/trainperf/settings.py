@@ -58,16 +58,6 @@ def _number(value: object) -> float:
     return number if abs(number) <= LARGEST else math.nan
 
 
-def _steps(value: object) -> int:
-    try:
-        steps = int(value) if isinstance(value, str) else value
-    except ValueError:
-        steps = None
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise ValueError("a whole number of steps, at least 1, is wanted")
-    return steps
-
-
 def _flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -122,8 +112,7 @@ def default_output_dir() -> Path:
 class Settings:
     """The settings of one diagnosis; times in seconds.
 
-    `steps` is the number of real steps to time, None to let the time decide;
-    `budget_s` what the whole diagnosis may take, `measure_s` at most the three times of
+    `budget_s` is what the whole diagnosis may take, `measure_s` at most the three times of
     it and `extra_s` the stages and probes, None for as long as the budget lets them;
     `stall_s` how long the script may show no sign of progress. `full_run_s` is what plain runs of
     the whole script, with and without the patch, may take beyond the budget. `trials` says
@@ -138,7 +127,6 @@ class Settings:
     the interpreter that runs the script, or the folder of its environment.
     """
 
-    steps: Annotated[int | None, _steps] = None
     budget_s: Annotated[float, duration] = 180.0
     measure_s: Annotated[float | None, duration] = None
     extra_s: Annotated[float | None, duration] = None

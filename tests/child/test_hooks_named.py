@@ -31,4 +31,4 @@ def test_each_file_and_function_is_there_and_no_hook_is_left_out(package, named)
         part, _, function = where.partition(":")[0].rpartition(".")
         assert function in functions(f"{package}/{part.replace('.', '/')}.py"), where
         own.setdefault(part, set()).add(function)
-    assert own["hooks"] == watching(f"{package}/hooks.py")
+    assert own["hooks"] >= watching(f"{package}/hooks.py")

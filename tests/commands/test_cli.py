@@ -46,7 +46,7 @@ def asked(monkeypatch, tmp_path):
         (["train.py", "--", "x"], [sys.executable, "train.py", "--", "x"]),
         (["train.py", "-m", "x"], [sys.executable, "train.py", "-m", "x"]),
         (["-q", "train.py", "-q"], [sys.executable, "train.py", "-q"]),
-        (["--steps=9", "train.py"], [sys.executable, "train.py"]),
+        (["--budget=90s", "train.py"], [sys.executable, "train.py"]),
         (
             ["-q", "-m", "pack.train", "--steps", "7", "-q"],
             [sys.executable, "-m", "pack.train", "--steps", "7", "-q"],
@@ -69,13 +69,13 @@ def test_the_scripts_own_options_stay_its_own(asked, words, command):
 
 def test_our_options_become_settings(asked, tmp_path):
     got = asked(
-        *("--steps", "12", "--budget", "90s", "--stall", "2min", "--json", "a.json"),
+        *("--budget", "90s", "--stall", "2min", "--json", "a.json"),
         *("--patch", "a.diff", "--output-dir", "runs", "--fail-on", "9.5", "--quiet"),
         *("--ignore", "tf_cache, small-batch", "--ignore", "tf_interleave_parallel", "train.py"),
     )
     assert got["result"].exit_code == 0, got["result"].output
     settings = got["settings"]
-    assert (settings.steps, settings.budget_s, settings.stall_s) == (12, 90.0, 120.0)
+    assert (settings.budget_s, settings.stall_s) == (90.0, 120.0)
     assert settings.ignore == ("tf_cache", "small_batch", "tf_interleave_parallel")
     assert settings.quiet
     assert settings.fail_on == 9.5

@@ -43,7 +43,7 @@ def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):
         raise TrainperfError("enough")
 
     monkeypatch.setattr(session, "run_diagnosis", stop)
-    changed = {"trials": False, "sequential": True, "allow_semantic": True, "steps": 9}
+    changed = {"trials": False, "sequential": True, "allow_semantic": True, "measure_s": 9.0}
     changed |= {"only": ("tf_cache",), "trace": tmp_path / "t.json"}
     for settings in (Settings(output_dir=tmp_path), Settings(output_dir=tmp_path, **changed)):
         with pytest.raises(TrainperfError, match="enough"):
@@ -52,7 +52,7 @@ def test_what_was_asked_for_reaches_the_diagnosis(tmp_path, monkeypatch):
     assert (one.trials, one.sequential, one.allow_semantic) == (True, False, False)
     assert (other.trials, other.sequential, other.allow_semantic) == (False, True, True)
     assert (one.only, other.only) == ((), ("tf_cache",))
-    assert (one.run.steps, other.run.steps) == (None, 9)
+    assert (one.run.measure_s, other.run.measure_s) == (None, 9.0)
     assert (one.run.trace, other.run.trace) == (False, True)
 
 

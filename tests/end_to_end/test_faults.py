@@ -61,8 +61,7 @@ def saved(cwd: Path) -> Diagnosis:
         ((), ["which script"]),
         (("--",), ["no command after `--`"]),
         (("--", "not-a-program-at-all"), ["cannot start not-a-program-at-all"]),
-        (("--step", "5", "train.py"), ["--step", "--steps"]),
-        (("--steps", "0", "train.py"), ["--steps"]),
+        (("--budge", "5s", "train.py"), ["--budge", "--budget"]),
         (("--budget", "soon", "train.py"), ["budget"]),
     ],
 )

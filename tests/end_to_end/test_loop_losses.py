@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 LEG = """
 import json, sys
-from trainperf.child.process import seeding
+from trainperf.child.start import seed_all
 from trainperf.child.process.importing import PostImport
 from trainperf.child.process.process import Process
 from trainperf.child.start import Frameworks
@@ -32,7 +32,7 @@ leg, settings["leg"] = settings["leg"], None  # keep losses, but take no turns
 process = Process({**settings, "leg": leg})
 training = Training(process)
 process.settings = settings
-seeding.install(settings["seed"], process)
+seed_all(settings["seed"], process)
 PostImport(Frameworks(training).hooks(), process.failed).install()
 Plan._settled = lambda plan: False  # it warms up for ever: each step is one of the script's
 Driver.wants_more = property(lambda self: training.losses.updates < settings["until"])

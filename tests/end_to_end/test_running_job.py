@@ -56,7 +56,7 @@ def test_the_same_is_diagnosed_beside_a_job_that_goes_on(tmp_path: Path) -> None
     before = int((tmp_path / "epochs").read_text())
 
     ran = subprocess.run(
-        [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--steps", "20",
+        [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--budget", "40s",
          "--output-dir", str(tmp_path / "runs"), "--json", str(tmp_path / "out.json"),
          "--pid", str(job.pid)],
         cwd="/", env={**os.environ, "TOKEN": "another", "COLUMNS": "500"},

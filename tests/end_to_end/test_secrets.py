@@ -56,7 +56,7 @@ def test_no_key_stands_in_a_report_or_a_record(tmp_path: Path) -> None:
     ]
 
     ran = subprocess.run(
-        [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--steps", "20",
+        [sys.executable, "-m", "trainperf", "diagnose", "--no-trials", "--budget", "40s",
          "--output-dir", str(tmp_path / "runs"), *outputs, "train.py"],
         cwd=tmp_path,
         env={**os.environ, **SECRETS, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",

@@ -434,12 +434,3 @@ def test_the_functions_of_the_user_stand_with_their_stages(run):
     _, found = run("samplers.py")
     functions = {stage.op: stage.function.name for stage in found.stages}
     assert functions == {SAMPLER: "Halves.__iter__", ITEM: "Points.__getitem__", COLLATE: "collate"}
-
-
-def test_a_wanted_number_of_steps_is_kept(tmp_path):
-    work = tmp_path / "work"
-    work.mkdir()
-    env = {**ENV, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
-    command = python(str(LOOPS / "plain.py"))
-    recording = observed(command, work, tmp_path / "run", env, steps=30, extra_s=0.0)
-    assert evidence.read(recording, inspect_machine(directory=work)).times.real_.steps == 30

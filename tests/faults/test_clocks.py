@@ -87,7 +87,7 @@ def test_steps_are_timed_as_they_are_where_the_scripts_clock_is_another(
 ) -> None:
     source = clock + LOOP + "train(lambda number: time.sleep(0.002), 400)\n"
     script(tmp_path, source, "train.py")
-    recording = observed(python("train.py"), tmp_path, tmp_path / "run", steps=50)
+    recording = observed(python("train.py"), tmp_path, tmp_path / "run", measure_s=1.0)
     assert recording.ending in (Ending.MEASURED, Ending.FINISHED)
     steps = [one for one in events(recording, "step") if one["p"] == "real"]
     assert len(steps) >= 50
@@ -102,6 +102,6 @@ def test_a_script_that_stops_the_clock_of_its_process_is_over_with_its_budget(
     """As libraries do that freeze the time: nothing is measured, and nothing hangs."""
     source = f"import time\ntime.{frozen} = lambda: 5.0\ntime.{frozen}_ns = lambda: 5\n"
     script(tmp_path, source + LOOP + "train(lambda number: time.sleep(0.01))\n", "train.py")
-    recording = observed(python("train.py"), tmp_path, tmp_path / "run", steps=50, budget_s=2.0)
+    recording = observed(python("train.py"), tmp_path, tmp_path / "run", budget_s=2.0)
     assert recording.ended - recording.started < recording.run.budget_s + 60
     assert recording.ending in (Ending.OUT_OF_BUDGET, Ending.MEASURED)

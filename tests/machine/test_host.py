@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kit.stubs import write
 from trainperf.machine import host
 from trainperf.samplers.container import Quota
@@ -78,23 +76,3 @@ def test_only_nvidia_display_devices_count_as_gpus_on_the_bus(tmp_path: Path) ->
         write(tmp_path, {f"sys/bus/pci/devices/{name}/vendor": vendor + "\n"})
         write(tmp_path, {f"sys/bus/pci/devices/{name}/class": kind + "\n"})
     assert host.nvidia_on_the_bus(tmp_path) == 1
-
-
-INSIDE: list[tuple[str, dict[str, str], dict[str, str]]] = [
-    ("docker", {".dockerenv": ""}, {}),
-    ("docker", {"proc/self/cgroup": "4:memory:/docker/0123abc\n"}, {}),
-    ("docker", {"proc/self/cgroup": "0::/system.slice/docker-0123abc.scope\n"}, {}),
-    ("podman", {"run/.containerenv": ""}, {}),
-    ("podman", {"proc/self/cgroup": "0::/machine.slice/libpod-0123abc.scope\n"}, {}),
-    ("kubernetes", {".dockerenv": ""}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
-    ("kubernetes", {"proc/self/cgroup": "0::/kubepods.slice/kubepods-pod1.slice/cri-2\n"}, {}),
-    ("ecs", {".dockerenv": ""}, {"ECS_CONTAINER_METADATA_URI_V4": "http://169.254.170.2/v4/1"}),
-    ("sagemaker", {"opt/ml/input/config/resourceconfig.json": "{}", ".dockerenv": ""}, {}),
-]
-
-
-@pytest.mark.parametrize(("kind", "files", "environment"), INSIDE)
-def test_a_container_is_known_by_what_it_leaves(
-    tmp_path: Path, kind: str, files: dict[str, str], environment: dict[str, str]
-) -> None:
-    assert host.container_kind(write(tmp_path, files), environment) == kind

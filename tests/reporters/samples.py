@@ -268,7 +268,6 @@ ON_AWS = replace(
     TWO_GPUS.evidence.machine,
     instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
     price=PRICE,
-    container="sagemaker",
     omp_num_threads="1",
 )
 EVERYTHING = replace(

@@ -279,7 +279,6 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
         began="2026-11-23T14:02:11+00:00",
         ended=False,
         cores=1.62,
-        gpu_memory=None,
     )
 
     def beside(**fields: Any) -> str:

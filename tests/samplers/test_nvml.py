@@ -65,7 +65,6 @@ def test_a_gpu_is_described_and_sampled(nvml_stub: Path) -> None:
                 "sm_active": None,
                 "tensor_active": None,
                 "dram_active": None,
-                "memory_of": {"11": 2 << 30, "12": 2 << 30},
             }
         ]
     ]

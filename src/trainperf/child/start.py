@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .process.importing import Hook, PostImport
-from .process.process import Process
+from .process.process import Process, follow_temporary
 from .shield.rows import MODULES
 from .timing.training import Training
 
@@ -35,7 +35,7 @@ TENSORFLOW = {
     "tensorflow.python.distribute.mirrored_strategy": "strategies.watch_mirrored",
     "tensorflow.python.eager.backprop": "hooks.watch_tapes",
     "tensorflow.python.eager.context": "hooks.watch_context",
-    "tensorflow.python.eager.polymorphic_function.function_context": "hooks.watch_keys",
+    "tensorflow.python.eager.polymorphic_function.function_context": "strategies.key_functions",
     "tensorflow.python.eager.polymorphic_function.polymorphic_function": "hooks.watch_functions",
     "tensorflow.python.framework.func_graph": "hooks.watch_tracing",
     "tensorflow.python.ops.resource_variable_ops": "hooks.watch_variables",
@@ -45,14 +45,14 @@ KERAS = {
     "keras.src.backend.tensorflow.core": "hooks.watch_scopes",
     "keras.src.backend.tensorflow.trainer": "hooks.watch_trainer",
     "keras.src.backend.torch.trainer": "hooks.watch_torch_trainer",
-    "keras.src.callbacks.callback": "calls.remember_built:Callback",
+    "keras.src.callbacks.callback": "hooks.remember_built:Callback",
     "keras.src.callbacks.callback_list": "hooks.watch_callbacks",
-    "keras.src.layers.layer": "calls.remember_built:Layer",
+    "keras.src.layers.layer": "hooks.remember_built:Layer",
     "keras.src.models.model": "hooks.watch_calls",
-    "keras.src.optimizers.base_optimizer": "calls.watch_apply:BaseOptimizer",
-    "keras.src.trainers.data_adapters.py_dataset_adapter": "calls.remember_built:PyDataset",
-    "keras.src.trainers.trainer": "calls.remember_compile:Trainer",
-    "tf_keras.src.engine.training": "calls.watch_legacy:Model",
+    "keras.src.optimizers.base_optimizer": "hooks.watch_apply:BaseOptimizer",
+    "keras.src.trainers.data_adapters.py_dataset_adapter": "hooks.remember_built:PyDataset",
+    "keras.src.trainers.trainer": "hooks.remember_compile:Trainer",
+    "tf_keras.src.engine.training": "hooks.watch_legacy:Model",
 }
 TORCH = {
     "accelerate.accelerator": "trainers.watch",
@@ -109,16 +109,14 @@ def start(run_file: str) -> None:
 
         writers.mend_renames(settings["guarded"])
     if settings.get("seed") is not None:
-        from .process import seeding
-
-        seeding.install(settings["seed"], process)
+        seed_all(settings["seed"], process)
     hooks: dict[str, Hook] = {}
     if settings.get("plain"):
         add_shield(process, hooks)
     else:
         process.watch_for_end()
         hooks = Frameworks(Training(process)).hooks()
-        hooks["tempfile"] = process.temporary.hook
+        hooks["tempfile"] = lambda module, seconds: follow_temporary(process.record, module)
     PostImport(hooks, lambda name, error: process.failed(f"hook {name}", error)).install()
 
 
@@ -151,7 +149,9 @@ class Frameworks:
         """Return the hooks by the names of their modules."""
         hooks: dict[str, Hook] = {
             **dict.fromkeys(S3, self._hook_s3),
-            "jax": self._hook_jax,
+            "jax": lambda module, seconds: self._not_observed(
+                "JAX", getattr(module, "__version__", "")
+            ),
         }
         for package, modules in HOOKS.items():
             hooks |= dict.fromkeys(modules, partial(self._hook, package))
@@ -177,16 +177,14 @@ class Frameworks:
         if self._process.settings.get("leg") is None:
             s3.hook(self._process, self._counts, module)
 
-    def _hook_jax(self, module: ModuleType, seconds: float) -> None:
-        self._not_observed("JAX", getattr(module, "__version__", ""))
-
     def _not_observed(self, name: str, version: str = "") -> None:
         self._process.record.write("unsupported", name=name, version=version)
         self._process.record.flush()
 
     def _imported(self, module: ModuleType, seconds: float) -> None:
         """A module of a framework was imported: this process may train."""
-        self._training.framework_imported()
+        self._process.watch()
+        self._training.reads.install()
         name = module.__name__
         if name in ("tensorflow", "torch"):
             version = str(getattr(module, "__version__", ""))
@@ -222,3 +220,41 @@ def add_shield(process: Process, hooks: dict[str, Hook]) -> None:
 
     for name in MODULES:
         hooks[name] = redirecting(hooks.get(name))
+
+
+def seed_all(seed: int, process: Process) -> None:
+    """Start every source of random numbers from one seed, so that two runs can be compared.
+
+    Each is seeded right after the import that brings it; a seed that the script sets itself comes
+    later and wins. Keras takes its seeds from Python's `random` and from TensorFlow's, workers of a
+    PyTorch `DataLoader` theirs from PyTorch's. Not seeded is what asks the operating system
+    (`secrets`, `uuid4`) or is meant to be different each time. The order of sets of strings is
+    fixed by `PYTHONHASHSEED`, before the process starts.
+    """
+
+    def numpy(module: Any, seconds: float) -> None:
+        module.seed(seed)
+        _seed_unseeded(module.bit_generator, seed)
+
+    PostImport(
+        {
+            "torch": lambda module, seconds: module.manual_seed(seed),
+            "random": lambda module, seconds: module.seed(seed),
+            "numpy.random": numpy,
+            "tensorflow": lambda module, seconds: module.random.set_seed(seed),
+        },
+        lambda name, error: process.failed(f"seeding {name}", error),
+    ).install()
+
+
+def _seed_unseeded(module: ModuleType, seed: int) -> None:
+    """Let generators made without a seed (`default_rng()`) draw one from a seeded stream.
+
+    NumPy asks the system for it with `randbits`; each generator gets its own, in the
+    order they are made.
+    """
+    import random
+
+    if not hasattr(module, "randbits"):
+        raise AttributeError("numpy.random.bit_generator.randbits is not there any more")
+    module.randbits = random.Random(seed).getrandbits  # type: ignore[attr-defined]

@@ -66,8 +66,6 @@ _SHARED = {
                            "does."),
     "python": click.option("--python", metavar="PATH", help="The Python that runs the script, or "
                            "its environment [default: the active one, a .venv, trainperf's own]."),
-    "steps": click.option("--steps", type=click.IntRange(min=3), help="Time so many steps "
-                          "[default: as many as fit in a few seconds]."),
     "budget": click.option("--budget", metavar="TIME", help="What all of it may take: 90s, 3min "
                            "[default: 3min]."),
     "sequential": click.option("--sequential", is_flag=True, default=None, help="Try in fresh "

@@ -15,7 +15,6 @@ from trainperf.errors import TrainperfError
 from trainperf.model import Run
 from trainperf.model.diagnosis import RunningJob
 from trainperf.run.running import Job, is_alive
-from trainperf.samplers.nvml import NvmlSampler
 from trainperf.samplers.process_tree import ProcessTree
 from trainperf.settings import PREFIX
 from trainperf.trial.legs.ports import MASTER_PORT, with_own_port
@@ -61,10 +60,6 @@ class Beside:
         self._tree = ProcessTree(job.pid)
         self._cpu_s = self._tree.read().cpu_s
         self._began = time.monotonic()
-        with NvmlSampler() as gpus:
-            samples = gpus.sample()
-        held = (gpu.memory_of.get(pid, 0) for gpu in samples for pid in self._tree.pids)
-        self._gpu_memory = sum(held) if samples else None
 
     def seen(self) -> RunningJob:
         """What was seen of it, up to now."""
@@ -77,7 +72,6 @@ class Beside:
             began=datetime.fromtimestamp(self._job.began, UTC).isoformat(timespec="seconds"),
             ended=ended,
             cores=None if ended else cores,
-            gpu_memory=self._gpu_memory,
         )
 
 

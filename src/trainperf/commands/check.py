@@ -66,9 +66,7 @@ takes longer because its own times vary."""
               help="Fail on an accelerator utilisation under this, such as 0.8.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Fail as well where noise or the machine leave it "
               "undecided.")  # fmt: skip
-@options(
-    "module", "python", "budget", "steps", "stall", "output_dir", "json", "output_format", "ignore"
-)
+@options("module", "python", "budget", "stall", "output_dir", "json", "output_format", "ignore")
 @options("quiet")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="SCRIPT [ARGS]…")
 def check(

@@ -52,7 +52,7 @@ def cli() -> None:
               "its folder and environment; that one goes on.")  # fmt: skip
 @click.option("--from-trace", type=click.Path(path_type=Path), metavar="FILE", help="Run nothing: "
               "predict from a trace of torch.profiler, FILE.json or FILE.json.gz.")  # fmt: skip
-@options("steps", "budget")
+@options("budget")
 @click.option("--no-trials", "trials", is_flag=True, flag_value=False, default=None,
               help="Do not try the fixes: the first verdict only.")  # fmt: skip
 @options("sequential")

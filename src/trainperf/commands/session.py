@@ -340,7 +340,6 @@ def run_of(target: Target, settings: Settings) -> Run:
         command=target.command,
         cwd=str(target.cwd),
         label=target.label,
-        steps=settings.steps,
         measure_s=settings.measure_s,
         extra_s=settings.extra_s,
         stall_s=settings.stall_s,

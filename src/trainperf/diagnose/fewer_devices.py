@@ -99,7 +99,6 @@ def measure(
         on_event({"e": "trial", "text": text, "fraction": None, "expected_s": needed})
         short = replace(
             run_on(devices),
-            steps=None,
             measure_s=MEASURE_S,
             extra_s=0.0,
             budget_s=left - MARGIN_S,

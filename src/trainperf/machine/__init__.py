@@ -69,7 +69,6 @@ def inspect_machine(
             instance=instance,
             instance_reason=reason,
             price=Price(price_per_hour, "--price-per-hour") if price_per_hour else None,
-            container=host.container_kind(root, os.environ),
             omp_num_threads=os.environ.get("OMP_NUM_THREADS"),
         )
 

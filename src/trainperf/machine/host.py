@@ -6,7 +6,6 @@ The smallest limit on any level above the process counts.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,18 +47,6 @@ def nvidia_on_the_bus(root: Path = Path("/")) -> int:
     return count
 
 
-SAGEMAKER_CONFIG = "opt/ml/input/config"
-"""Where SageMaker puts the description of a training job, in its container."""
-
-_IN_PATHS = (
-    ("kubepods", "kubernetes"),
-    ("/ecs/", "ecs"),
-    ("libpod", "podman"),
-    ("docker", "docker"),
-)
-"""Parts of the paths of a container's control groups, and who starts such containers."""
-
-
 def memory_limit(root: Path = Path("/")) -> tuple[int, int] | None:
     """Return the smallest memory limit and what is left below the limits; None without any.
 
@@ -73,23 +60,3 @@ def memory_limit(root: Path = Path("/")) -> tuple[int, int] | None:
     if not limits:
         return None
     return min(limits)[0], min(max(0, limit - used) for limit, used in limits)
-
-
-def container_kind(root: Path, environment: Mapping[str, str]) -> str:
-    """Return "sagemaker", "kubernetes", "ecs", "podman", "docker", or "" outside one.
-
-    The outermost that can be told: a SageMaker container is also one of Docker's.
-    """
-    if (root / SAGEMAKER_CONFIG).is_dir():
-        return "sagemaker"
-    if "KUBERNETES_SERVICE_HOST" in environment:
-        return "kubernetes"
-    if any(name.startswith("ECS_CONTAINER_METADATA_URI") for name in environment):
-        return "ecs"
-    groups = text(root / "proc/self/cgroup") or ""
-    found = [kind for part, kind in _IN_PATHS if part in groups]
-    if (root / "run/.containerenv").exists():
-        found.append("podman")
-    if (root / ".dockerenv").exists():
-        found.append("docker")
-    return found[0] if found else ""

@@ -10,13 +10,12 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from trainperf.fixes.host.instances import instance_type
-from trainperf.machine.host import SAGEMAKER_CONFIG
 from trainperf.model import Instance
 from trainperf.samplers.levels import text as text_of
 
@@ -27,6 +26,9 @@ SURE_S, UNSURE_S = 0.8, 0.3
 """Seconds for the metadata service where the firmware names EC2, and where it says nothing."""
 
 NOT_AWS = "not an AWS instance"
+
+SAGEMAKER_CONFIG = "opt/ml/input/config"
+"""Where SageMaker puts the description of a training job, in its container."""
 
 ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 _DISABLED = "AWS_EC2_METADATA_DISABLED"
@@ -40,24 +42,6 @@ _INSTANCE_TYPE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]{2,20}")
 """How EC2 names its types: "g5.xlarge", "p6-b200.48xlarge", "g4dn.metal"."""
 
 _FIELDS = ("sys_vendor", "bios_version", "product_name")
-
-
-@dataclass(frozen=True)
-class Firmware:
-    """Whether this is a machine of EC2's (None: it does not say), and its type, if told."""
-
-    amazon: bool | None
-    type: str = ""
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """The answer of the service; `reason` is why there is no type, "" if there is one."""
-
-    type: str = ""
-    region: str | None = None
-    zone: str | None = None
-    reason: str = ""
 
 
 class Inquiry(threading.Thread):
@@ -101,25 +85,25 @@ def identify(root: Path, environment: Mapping[str, str]) -> tuple[Instance | Non
     """
     if (job := _training_instance(root, environment)) is not None:
         return replace(job, type=instance_type(job.name)), ""
-    box, given = firmware(root), ENDPOINT in environment
-    if box.amazon is False and not given:
+    (amazon, name), given = firmware(root), ENDPOINT in environment
+    if amazon is False and not given:
         return None, NOT_AWS
-    said = ask_metadata_service(environment, SURE_S if box.amazon or given else UNSURE_S)
-    if name := said.type or box.type:
+    told, zone = ask_metadata_service(environment, SURE_S if amazon or given else UNSURE_S)
+    if name := told or name:
+        region = _REGION.match(zone)  # of a zone, local ones included: us-west-2-lax-1a
         return (
             Instance(
                 "ec2",
                 name,
                 instance_type(name),
-                said.region or _region(environment),
-                said.zone,
-                source="instance metadata" if said.type else f"firmware; {said.reason}",
+                region.group() if region else _region(environment),
+                zone if region else None,
+                source="instance metadata" if told else "firmware",
             ),
             "",
         )
-    if box.amazon:
-        return None, f"an EC2 instance of unknown type: {said.reason}"
-    return None, f"{NOT_AWS}, as far as can be told: {said.reason}"
+    unknown = "an EC2 instance of unknown type"
+    return None, unknown if amazon else f"{NOT_AWS}, as far as can be told"
 
 
 def _training_instance(root: Path, environment: Mapping[str, str]) -> Instance | None:
@@ -142,53 +126,45 @@ def _region(environment: Mapping[str, str]) -> str | None:
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
 
 
-def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> Metadata:
-    """Ask the service; `timeout` is seconds for each wait, of which there are a few.
+def ask_metadata_service(environment: Mapping[str, str], timeout: float) -> tuple[str, str]:
+    """Ask the service for type and zone, both "" where nothing tells, or asking is off.
 
-    By IMDSv2: a token first. Goes past proxies and follows no redirects. Raises nothing.
+    By IMDSv2: a token first. `timeout` is seconds for each wait, of which there are a few. Goes
+    past proxies and follows no redirects. Raises nothing.
     """
     if environment.get(_DISABLED, "").lower() == "true":
-        return Metadata(reason=f"asking the instance metadata service is off ({_DISABLED})")
+        return "", ""
     url = environment.get(ENDPOINT) or "http://169.254.169.254"
     try:
         return _metadata(urlsplit(url if "//" in url else f"http://{url}"), timeout)
-    except TimeoutError:
-        return Metadata(reason=f"the instance metadata service did not answer within {timeout:g} s")
-    except ValueError:
-        return Metadata(reason=f"the metadata service's address, {ENDPOINT}, is no URL of http")
-    except (OSError, http.client.HTTPException) as error:
-        why = str(getattr(error, "strerror", "") or type(error).__name__).lower()
-        return Metadata(reason=f"no instance metadata service can be reached ({why})")
+    except (OSError, ValueError, http.client.HTTPException):
+        return "", ""
 
 
-def _metadata(place: SplitResult, timeout: float) -> Metadata:
+def _metadata(place: SplitResult, timeout: float) -> tuple[str, str]:
     if place.scheme != "http" or not place.hostname:
         raise ValueError(place)
 
-    def ask(method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    def ask(method: str, path: str, headers: dict[str, str]) -> str:
         connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout)
         with closing(connection):
             connection.request(method, f"{place.path.rstrip('/')}/latest/{path}", headers=headers)
             answer = connection.getresponse()
-            return answer.status, answer.read(_MOST).decode("utf-8", "replace").strip()
+            text = answer.read(_MOST).decode("utf-8", "replace").strip()
+            return text if answer.status == 200 else ""
 
-    status, token = ask("PUT", "api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
+    token = ask("PUT", "api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"})
+    if not token.isascii() or not token.isprintable():
+        return "", ""
     headers = {"X-aws-ec2-metadata-token": token}
-    if status == 200 and token.isascii() and token.isprintable():
-        status, name = ask("GET", "meta-data/instance-type", headers)
-    else:
-        name = ""
-    if status != 200:
-        return Metadata(reason=f"the instance metadata service refused to tell (HTTP {status})")
+    name = ask("GET", "meta-data/instance-type", headers) if token else ""
     if not _INSTANCE_TYPE.fullmatch(name):
-        return Metadata(reason="what answers for the metadata service gave no instance type")
-    zone = ask("GET", "meta-data/placement/availability-zone", headers)[1]
-    region = _REGION.match(zone)  # of a zone, local ones included: us-west-2-lax-1a
-    return Metadata(name, region.group() if region else None, zone if region else None)
+        return "", ""
+    return name, ask("GET", "meta-data/placement/availability-zone", headers)
 
 
-def firmware(root: Path = Path("/")) -> Firmware:
-    """Read what the firmware says, below `root`.
+def firmware(root: Path = Path("/")) -> tuple[bool | None, str]:
+    """Whether the firmware below `root` is of a machine of EC2's (None: it does not say), its type.
 
     On Nitro the vendor is "Amazon EC2" and the product name the instance type; on Xen
     the version of the BIOS ends in "amazon" (AWS, "Identify EC2 instances").
@@ -197,5 +173,5 @@ def firmware(root: Path = Path("/")) -> Firmware:
     told = {name: text_of(folder / name) or "" for name in _FIELDS}
     if any("amazon" in text.lower() for text in told.values()):
         name = told["product_name"]
-        return Firmware(True, name if _INSTANCE_TYPE.fullmatch(name) else "")
-    return Firmware(False if any(told.values()) else None)
+        return True, name if _INSTANCE_TYPE.fullmatch(name) else ""
+    return (False if any(told.values()) else None), ""

@@ -95,8 +95,7 @@ class RunningJob:
 
     `pid` is the process that was asked for, `started_by` the one whose command was run: its
     launcher or parent, where it is another. `began` is ISO 8601, UTC. `cores` is how many it kept
-    busy while it was diagnosed, None if that was not seen. `gpu_memory` is what it held of the
-    GPUs before, in bytes, None if no GPU or driver tells.
+    busy while it was diagnosed, None if that was not seen.
     """
 
     pid: int
@@ -104,7 +103,6 @@ class RunningJob:
     began: str
     ended: bool
     cores: float | None
-    gpu_memory: int | None
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def experiment(
         run = replace(request.run, began=began, trials=True)
         made = _made(request, changes, run)
         fixes = any(change.fixes for change in changes)  # which are found by probes
-        first = run if fixes else replace(run, steps=None, measure_s=SCRIPT_S, extra_s=0.0)
+        first = run if fixes else replace(run, measure_s=SCRIPT_S, extra_s=0.0)
         recording = launch(first, request.folder, on_event, interrupted)
         try:
             evidence = read(recording, machine)
@@ -311,7 +311,7 @@ def _look(
     if interrupted():
         return replace(one, reason="interrupted before it could be looked at")
     left = (plain.began or 0.0) + plain.budget_s - time.monotonic()
-    brief = replace(one.run, steps=None, measure_s=CHANGE_S, extra_s=0.0, trials=False)
+    brief = replace(one.run, measure_s=CHANGE_S, extra_s=0.0, trials=False)
     brief = replace(brief, began=None, budget_s=max(1.0, left), trace=False)
     recording = launch(brief, folder, interrupted=interrupted)
     if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):

@@ -74,7 +74,6 @@ class Run:
     cwd: str
     label: str
     env: dict[str, str] = field(default_factory=dict)
-    steps: int | None = None
     measure_s: float | None = None
     extra_s: float | None = None
     stall_s: float = 300.0
@@ -125,7 +124,6 @@ class GpuSample:
     sm_active: float | None = None  # GPM, Hopper and later: share of SMs with a warp
     tensor_active: float | None = None  # GPM
     dram_active: float | None = None  # GPM: share of peak memory bandwidth
-    memory_of: dict[int, int] = field(default_factory=dict)  # bytes by process, where told
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,8 @@ class EventFiles:
         """
         for events in self.events.values():
             ended = any(event["e"] == "exit" for event in events)
-            kept = {event["name"] for event in events if event["e"] == "kept"}
             for event in events:
-                if event["e"] == "made" and (all_made or not ended) and event["name"] not in kept:
+                if event["e"] == "made" and (all_made or not ended):
                     _remove(event["name"])
 
 

@@ -64,7 +64,6 @@ def prepare(run: Run, folder: Path) -> str:
         "parent": os.getpid(),
         "parent_ticks": processes.began(os.getpid()),
         "machine": processes.machine(),
-        "steps": run.steps,
         "measure_s": run.measure_s,
         "extra_s": run.extra_s,
         "budget_s": run.budget_s,

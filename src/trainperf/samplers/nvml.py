@@ -208,12 +208,6 @@ class GpuDevice:
             power_w=_watts(self._ask("nvmlDeviceGetPowerUsage")),
             sm_clock_mhz=self._ask("nvmlDeviceGetClockInfo", arguments=self._sm),
             throttle=None if bits is None else throttle_words(bits),
-            # In a container the numbers are often those of the host, and then of no process here.
-            memory_of={
-                int(process.pid): int(process.usedGpuMemory)
-                for process in self._processes() or ()
-                if process.usedGpuMemory
-            },
             **self._read_gpm(),
         )
 

@@ -36,9 +36,6 @@ Kind = Literal[
 - ends: an exception is raised
 """
 
-SHARED: tuple[Kind, ...] = ("sets", "fills", "reads on", "alone")
-"""What two iterations must not do at once."""
-
 STREAMS = frozenset({
     "__next__", "execute", "fetchall", "fetchmany", "fetchone", "get_next", "get_nowait", "grab",
     "read", "readinto", "readline", "readlines", "recv", "reset", "retrieve", "seek", "send",
@@ -118,6 +115,8 @@ _WRITES = re.compile(
 )
 """Names of functions that write a file, or a line."""
 
+_OF_NUMBERS = ("math.", "numpy.", "torch.", "tensorflow.", "keras.", "scipy.", "cmath.")
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -173,7 +172,7 @@ def changes_shared(module: Module, code: Iterable[ast.AST], given: Iterable[str]
     taken to be fit for threads, as NumPy, Pillow and OpenCV are, random generators of NumPy and
     Python included. `given` is its own as well.
     """
-    found = first(effects(module, code, given), *SHARED)
+    found = first(effects(module, code, given), "sets", "fills", "reads on", "alone")
     return "" if found is None else found.text
 
 
@@ -194,9 +193,6 @@ def repeats(module: Module, code: ast.AST) -> bool:
     return first(effects(module, [code]), "draws", "unknown") is None
 
 
-_OF_NUMBERS = ("math.", "numpy.", "torch.", "tensorflow.", "keras.", "scipy.", "cmath.")
-
-
 def written(node: ast.AST) -> list[ast.expr]:
     """Return what a node sets a part of, fills or changes the order of."""
     if isinstance(node, ast.Call):
@@ -213,9 +209,6 @@ def filled(call: ast.Call) -> list[ast.expr]:
     if isinstance(call.func, ast.Attribute) and (name in COLLECTS or name in IN_PLACE):
         found.append(call.func.value)
     return found
-
-
-_Called = tuple[Module, Function | ast.Lambda | ast.ClassDef]
 
 
 class _Reader:
@@ -269,7 +262,8 @@ class _Reader:
             yield Effect("alone", module, call, text)
         if name in STEERS or (name.endswith("_") and not name.endswith("__")):
             yield Effect("steers", module, call, text, root(call.func))
-        there = _called_code(module, call)
+        code = function_of(module, call.func)
+        there = (module, code) if code is not None else module.defined(call.func)
         if there is not None:
             yield from self._followed(module, call, own, *there)
             return
@@ -332,12 +326,6 @@ class _Reader:
         return self._of_function[id(function)]
 
 
-def _called_code(module: Module, call: ast.Call) -> _Called | None:
-    """What of the user's files a call runs, and the file."""
-    own = function_of(module, call.func)
-    return module.defined(call.func) if own is None else (module, own)
-
-
 def _doubt(call: ast.Call, name: str | None) -> Kind | None:
     """Whether a call of others' code may give another result each time, None if not."""
     last = (name or ast.unparse(call.func)).rpartition(".")[2]
@@ -377,9 +365,6 @@ def _is_made(module: Module, node: ast.expr, own: set[str]) -> bool:
 
 
 # --------------------------------------------------------- what stays as it is between turns
-
-LATER = ("on_epoch_begin", "on_epoch_end")
-"""Methods of a dataset that Keras calls between epochs, whoever else calls them."""
 
 DEEP = 3
 """How many calls an argument is followed back through, to where it was made."""
@@ -430,7 +415,7 @@ def _building(owner: ast.ClassDef) -> set[Function]:
     methods = {each.name: each for each in owner.body if isinstance(each, FUNCTIONS)}
     found = {"__init__"} & set(methods)
     for _ in methods:
-        for name in methods.keys() - set(LATER):
+        for name in methods.keys() - {"on_epoch_begin", "on_epoch_end"}:  # Keras calls these
             callers = {
                 caller
                 for caller, method in methods.items()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -82,10 +82,9 @@ def read_tree(root: ast.Module) -> Tree:
     while stack:
         node, scope = stack.pop()
         nodes.append(node)
-        kind = type(node)
-        if kind in _BINDERS:
-            _BINDERS[kind](node, scope)
-        if kind in _SCOPES:
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.NamedExpr):
+            _bind(node, scope)
+        if type(node) in _SCOPES:
             scope = Scope(node, scope)
             tree.scopes[node] = scope
             _bind_inside(node, scope)
@@ -108,90 +107,51 @@ def _children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def _import(node: ast.Import, scope: Scope) -> None:
-    for alias in node.names:
-        name = alias.asname or alias.name.partition(".")[0]
-        origin = alias.name if alias.asname else name
-        scope.bind(name, Binding("import", node, origin=origin))
-
-
-def _import_from(node: ast.ImportFrom, scope: Scope) -> None:
-    folder = "." * node.level + (node.module or "")
-    for alias in node.names:
-        origin = f"{folder}{alias.name}" if folder.endswith(".") else f"{folder}.{alias.name}"
-        scope.bind(alias.asname or alias.name, Binding("import", node, origin=origin))
-
-
-def _assignment(node: ast.Assign, scope: Scope) -> None:
-    for target in node.targets:
-        _assign(target, node.value, node, scope)
-
-
-def _one_assignment(node: ast.AnnAssign | ast.NamedExpr, scope: Scope) -> None:
-    _assign(node.target, node.value, node, scope)
-
-
-def _augmented(node: ast.AugAssign, scope: Scope) -> None:
-    if isinstance(node.target, ast.Name):
-        scope.bind(node.target.id, Binding("other", node))
-    else:
-        _assign(node.target, None, node, scope)
-
-
-def _loop(node: ast.For | ast.AsyncFor, scope: Scope) -> None:
-    for name in _names(node.target):
-        scope.bind(name, Binding("loop", node))
-
-
-def _with(node: ast.With | ast.AsyncWith, scope: Scope) -> None:
-    for item in node.items:
-        if isinstance(item.optional_vars, ast.Name):
-            scope.bind(item.optional_vars.id, Binding("with", node, item.context_expr))
-
-
-def _definition(node: Function | ast.ClassDef, scope: Scope) -> None:
-    scope.bind(node.name, Binding("definition", node))
-
-
-def _handler(node: ast.ExceptHandler, scope: Scope) -> None:
-    if node.name:
-        scope.bind(node.name, Binding("other", node))
-
-
-def _global(node: ast.Global, scope: Scope) -> None:
-    top = scope
-    while top.parent is not None:
-        top = top.parent
-    scope.declared.update(dict.fromkeys(node.names, top))
-
-
-def _nonlocal(node: ast.Nonlocal, scope: Scope) -> None:
-    for name in node.names:
-        outer = scope.parent
-        while outer is not None and name not in outer.bindings:
-            outer = outer.parent
-        if outer is not None:
-            scope.declared[name] = outer
-
-
-_BINDERS: dict[type[ast.AST], Callable[[Any, Scope], None]] = {
-    ast.Import: _import,
-    ast.ImportFrom: _import_from,
-    ast.Assign: _assignment,
-    ast.AnnAssign: _one_assignment,
-    ast.NamedExpr: _one_assignment,
-    ast.AugAssign: _augmented,
-    ast.For: _loop,
-    ast.AsyncFor: _loop,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.FunctionDef: _definition,
-    ast.AsyncFunctionDef: _definition,
-    ast.ClassDef: _definition,
-    ast.ExceptHandler: _handler,
-    ast.Global: _global,
-    ast.Nonlocal: _nonlocal,
-}
+def _bind(node: ast.stmt | ast.ExceptHandler | ast.NamedExpr, scope: Scope) -> None:
+    """Add what a node binds in the scope that it stands in."""
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                origin = alias.name if alias.asname else name
+                scope.bind(name, Binding("import", node, origin=origin))
+        case ast.ImportFrom():
+            folder = "." * node.level + (node.module or "")
+            folder += "" if folder.endswith(".") else "."
+            for alias in node.names:
+                origin = f"{folder}{alias.name}"
+                scope.bind(alias.asname or alias.name, Binding("import", node, origin=origin))
+        case ast.Assign():
+            for target in node.targets:
+                _assign(target, node.value, node, scope)
+        case ast.AnnAssign() | ast.NamedExpr():
+            _assign(node.target, node.value, node, scope)
+        case ast.AugAssign():
+            _assign(node.target, None, node, scope)
+        case ast.For() | ast.AsyncFor():
+            for name in _names(node.target):
+                scope.bind(name, Binding("loop", node))
+        case ast.With() | ast.AsyncWith():
+            for item in node.items:
+                if isinstance(item.optional_vars, ast.Name):
+                    binding = Binding("with", node, item.context_expr)
+                    scope.bind(item.optional_vars.id, binding)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            scope.bind(node.name, Binding("definition", node))
+        case ast.ExceptHandler(name=str(name)):
+            scope.bind(name, Binding("other", node))
+        case ast.Global():
+            top = scope
+            while top.parent is not None:
+                top = top.parent
+            scope.declared.update(dict.fromkeys(node.names, top))
+        case ast.Nonlocal():
+            for name in node.names:
+                outer = scope.parent
+                while outer is not None and name not in outer.bindings:
+                    outer = outer.parent
+                if outer is not None:
+                    scope.declared[name] = outer
 
 
 def _bind_inside(node: ast.AST, scope: Scope) -> None:

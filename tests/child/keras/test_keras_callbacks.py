@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from kit.child import Watcher
-from trainperf.child.keras.calls import time_callbacks
+from trainperf.child.keras.hooks import time_callbacks
 from trainperf.child.tensorflow import facts
 
 
@@ -37,7 +37,7 @@ def watched(loops):
 
 def test_functions_that_a_callback_was_given_have_their_places(users):
     made = users(GIVEN)
-    loops = SimpleNamespace(process=Watcher(), callback_costs={}, in_place=None)
+    loops = SimpleNamespace(process=Watcher(), callback_costs={}, calls=None)
     watched(loops)([made.given])
     (name, place), *others = facts._given(made.given).items()
     assert (name, place["function"], others) == ("on_train_batch_end", "blend", [])
@@ -45,9 +45,9 @@ def test_functions_that_a_callback_was_given_have_their_places(users):
 
 def test_what_we_call_ourselves_in_a_callback_is_not_its_cost():
     watcher = Watcher()
-    training = SimpleNamespace(driver=SimpleNamespace(counts_callbacks=lambda: False))
+    training = SimpleNamespace(driver=SimpleNamespace(plan=SimpleNamespace(phase="warmup")))
     own = SimpleNamespace(own_s=1.0)
-    loops = SimpleNamespace(process=watcher, training=training, callback_costs={}, in_place=own)
+    loops = SimpleNamespace(process=watcher, training=training, callback_costs={}, calls=own)
     listed = watched(loops)
 
     def predicts(epoch, logs=None):

@@ -6,13 +6,6 @@ from kit.child import text_at
 from trainperf.child.process import frames
 
 
-def test_a_site_is_the_whole_call_expression(module):
-    made = module("def f():\n    return [0, frames.here(None), 1]\n")
-    site = made.f()[1]
-    assert text_at(site) == "frames.here(None)"
-    assert (site["line"], site["function"], site["file"]) == (2, "f", made.__file__)
-
-
 def test_columns_count_characters_where_the_line_is_not_ascii(module):
     made = module("def f():\n    é = 'größe ☃'; x = frames.here(); return x\n")
     assert text_at(made.f()) == "frames.here()"

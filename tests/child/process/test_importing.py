@@ -44,16 +44,6 @@ def hooked():
         sys.meta_path.remove(finder)
 
 
-def test_a_hook_runs_once_after_its_module(modules, hooked):
-    modules("one_a", "value = 3")
-    calls, _ = hooked("one_a")
-    import one_a
-
-    assert calls == [("one_a", True)]
-    importlib.reload(one_a)
-    assert calls == [("one_a", True)]
-
-
 def test_a_hook_that_breaks_is_reported_and_the_import_goes_on(modules, hooked):
     modules("one_d", "value = 4")
     _, failures = hooked("one_d", fails=("one_d",))

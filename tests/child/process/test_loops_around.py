@@ -59,34 +59,6 @@ def test_a_property_that_raises_leaves_it_open_and_harms_nobody(module):
     assert made.answers[2:] == [False, None] * 2
 
 
-def test_the_turn_of_the_innermost_loop_is_counted_and_a_condition_within_it_seen(module):
-    made = module(
-        """
-        def fit(found):
-            found.append((turns.counter(), turns.around()[0]["sometimes"]))
-        def main(found):
-            for t in range(3, 20, 2):
-                if t % 4 == 1:
-                    fit(found)
-        def other(found):
-            if found == []:
-                for number, one in enumerate("ab"):
-                    fit(found)
-        def unknown(found):
-            for one in "ab":
-                fit(found)
-        """
-    )
-    for name, told in [
-        ("main", [(1, True), (3, True), (5, True), (7, True)]),
-        ("other", [(0, False), (1, False)]),
-        ("unknown", [(None, False), (None, False)]),
-    ]:
-        found = []
-        getattr(made, name)(found)
-        assert found == told
-
-
 def test_how_often_a_line_is_reached_is_read_off_the_source(module):
     made = module(
         """

@@ -4,39 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 import sys
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kit.child import FakeProcess
 from trainperf.child.process.patching import after, around, before, replace, undo
-
-
-def through(original: Any) -> Callable[..., Any]:
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return original(*args, **kwargs)
-
-    return wrapper
-
-
-class Layer:
-    def __init__(self, cell: object, *, units: int = 4) -> None:
-        self.made_of = cell, units
-
-
-def test_a_function_in_place_of_another_takes_the_arguments_that_it_took() -> None:
-    before = inspect.getfullargspec(Layer.__init__)
-    replace(Layer, "__init__", through)
-    try:
-        assert inspect.getfullargspec(Layer.__init__) == before
-        assert Layer("a cell").made_of == ("a cell", 4)
-    finally:
-        undo(Layer, "__init__")
-    assert "_trainperf_original" not in vars(Layer.__init__)
 
 
 def test_what_a_class_inherits_is_replaced_for_it_and_its_subclasses_alone() -> None:

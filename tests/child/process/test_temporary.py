@@ -7,38 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainperf.model import Ending, Run
+from trainperf.model import Run
 from trainperf.run.launch import launch
-
-SCRIPT = """
-import gc, tempfile, sys, weakref
-kept = tempfile.mkdtemp(dir=sys.argv[1])
-folder = tempfile.TemporaryDirectory(dir=sys.argv[1])
-gone = tempfile.TemporaryDirectory(dir=sys.argv[1])
-gone.cleanup()
-detached = tempfile.TemporaryDirectory(dir=sys.argv[1])
-detached._finalizer.detach()
-open(folder.name + "/file", "w").close()
-weakref.finalize(folder, print, [])  # what cannot be hashed
-process = next(one for one in gc.get_objects() if type(one).__name__ == "Process")
-process.finish()
-"""
-
-
-def test_temporary_folders_of_a_script_that_is_stopped_are_removed(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    where = tmp_path / "temporary"
-    where.mkdir()
-    run = Run((sys.executable, str(script), str(where)), str(tmp_path), "train.py")
-
-    recording = launch(run, tmp_path / "run")
-
-    assert recording.ending is Ending.MEASURED
-    left = list(where.iterdir())
-    assert len(left) == 2  # made by mkdtemp outside the temporary folder, or detached: its own
-    assert not any(list(folder.iterdir()) for folder in left)
-
 
 MAKES = """
 import os, sys, tempfile

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from trainperf.child.tensorflow.products import _operations, matmul_rate
+from trainperf.child.tensorflow.probes import _operations, matmul_rate
 
 LAYERS = keras.layers
 

@@ -17,8 +17,9 @@ def built_with(settings, *arguments, **keywords):
     class Extended:
         def _call_for_each_replica(self): ...
 
+        _batch_reduce_to = _reduce_to = _call_for_each_replica
+
     made = Strategies(process)
-    made.exchange.watch = lambda extended: None
     module = SimpleNamespace(MirroredStrategy=Strategy, MirroredExtended=Extended)
     watch_mirrored(SimpleNamespace(strategies=made, process=process), module)
     Strategy(*arguments, **keywords)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.child import Watcher
-from trainperf.child.timing.calls import MOST, Calls, InPlace
+from trainperf.child.timing.calls import MOST, Calls
 
 
 class Driver:
@@ -55,7 +55,7 @@ def watcher() -> Any:
 
 
 def predicts(watcher: Any, times: int, stand_in: Any, seconds: float = 0.04) -> list[Any]:
-    calls = Calls(watcher, InPlace(watcher))
+    calls = Calls(watcher)
 
     def slow() -> int:
         watcher.clock.tick(seconds)

@@ -42,10 +42,10 @@ def bursty(plan, clock):
     run(plan, clock, lambda block: 0.01 * (1 + block.index % 4) if block.phase == REAL else 0.01)
 
 
-def profiles(slow, **options):
+def profiles(slow):
     """The profiles that are taken where `slow` says how long the steps of each take."""
     clock = Clock()
-    plan = Plan(clock, Budget(BUDGET, 0.0), **options)
+    plan = Plan(clock, Budget(BUDGET, 0.0))
     blocks = run(plan, clock, lambda block: slow(block.index) if block.phase == PROFILE else 0.01)
     return [block.index for block in blocks if block.phase == PROFILE]
 
@@ -57,7 +57,6 @@ def test_a_profile_on_which_a_burst_fell_is_taken_again_at_the_end():
     assert profiles(lambda index: 0.012) == [0]
     assert profiles(lambda index: 0.012 if index else 0.09) == [0, 1]
     assert profiles(lambda index: 0.09) == [0, 1, 2]  # that is what profiling costs here
-    assert profiles(lambda index: 0.09, steps=50) == [0]
 
 
 def test_times_that_never_settle_end_with_their_share_of_the_budget():
@@ -90,15 +89,6 @@ def test_no_interval_is_estimated_step_by_step(monkeypatch, queues):
     plan.queues = queues
     blocks = run(plan, clock, lambda block: 0.01)
     assert len(asked) < 5 * len(blocks) < sum(block.steps for block in blocks) / 2
-
-
-def test_steps_that_a_host_only_queues_are_counted_by_what_earlier_ones_took():
-    clock = Clock()
-    plan = Plan(clock, Budget(BUDGET, 0.0), phases=(REAL,))
-    plan.queues = True
-    blocks = run(plan, clock, lambda block: 1e-5 if block.index else 0.01)
-    first, second = [block.steps for block in blocks if block.phase == REAL][:2]
-    assert first == second
 
 
 @pytest.mark.parametrize(("left", "most"), [(60, 36), (400, 210)])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from multiprocessing import get_context
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +15,6 @@ from trainperf.child.timing.phases import (
     DRAINED_EPOCHS,
     LOOK_S,
     MIN_DRAINED,
-    Busy,
     Exhausted,
     Phases,
     drain,
@@ -215,11 +212,6 @@ def _spin(begun=None):
         pass
 
 
-def _spin_on_one_core():
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    _spin()
-
-
 @pytest.mark.alone
 def test_threads_and_worker_processes_count():
     over = threading.Event()
@@ -240,20 +232,3 @@ def test_threads_and_worker_processes_count():
         worker.kill()
         worker.join()
     assert rests(5.0)
-
-
-@pytest.mark.alone
-def test_who_waits_for_a_core_does_not_rest():
-    """Two on one core: the one gets half of it, and waits for the other half."""
-    both = [get_context("fork").Process(target=_spin_on_one_core, daemon=True) for _ in range(2)]
-    busy = Busy()
-    before = busy.seconds(), time.monotonic()
-    for one in both:
-        one.start()
-    time.sleep(1.0)
-    try:
-        assert busy.seconds() - before[0] > 1.3 * (time.monotonic() - before[1] - 0.3)
-    finally:
-        for one in both:
-            one.kill()
-            one.join()

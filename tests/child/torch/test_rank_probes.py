@@ -77,13 +77,13 @@ def too_little(_):
     raise probes.NotOffered("too little memory")
 
 def one_cannot():
-    check = probes._check_copies
+    pair = probes._pair
     if rank == 1:
-        probes._check_copies = too_little
+        probes._pair = too_little
     try:
         return probed(DDP(net), images, board="one cannot")
     finally:
-        probes._check_copies = check
+        probes._pair = pair
 
 class Fails(torch.nn.Module):
     def __init__(self):

@@ -36,12 +36,11 @@ def archive(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) -> None:
-    found = stages.Accesses(FakeProcess())
-    with found.timed():
+    with stages.timed_accesses(FakeProcess()) as found:
         for _ in range(4):
             with zipfile.ZipFile(archive) as file:
                 assert file.read("a") == b"text"
-    (one,) = found.of_items(4, 4.0)
+    (one,) = stages.accesses_of_items(found, 4, 4.0)
     assert (one["name"], one["calls"]) == ("zipfile.ZipFile", 1.0)
     assert one["seconds"] >= 2.0  # opened and closed
     assert one["share"] == one["seconds"] / 4
@@ -50,8 +49,7 @@ def test_a_file_that_each_item_opens_is_timed_with_its_closing(archive: Path) ->
 
 def test_all_is_put_back_even_where_an_item_fails() -> None:
     before = zipfile.ZipFile.__init__
-    found = stages.Accesses(FakeProcess())
-    with pytest.raises(FileNotFoundError), found.timed():
+    with pytest.raises(FileNotFoundError), stages.timed_accesses(FakeProcess()):
         zipfile.ZipFile("nowhere.zip")
     assert zipfile.ZipFile.__init__ is before
     assert isinstance(zipfile.ZipFile, type)

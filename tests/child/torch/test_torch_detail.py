@@ -66,10 +66,8 @@ class Run:
         watch_dynamo(self.loops, importlib.import_module("torch._dynamo.trace_rules"))
         optimizer = sys.modules["torch.optim.optimizer"]
         self._handles = [
-            optimizer.register_optimizer_step_pre_hook(self.detail.hooks.steps),
-            optimizer.register_optimizer_step_post_hook(
-                lambda one, *_: self.detail.hooks.stepped(one)
-            ),
+            optimizer.register_optimizer_step_pre_hook(self.detail.steps),
+            optimizer.register_optimizer_step_post_hook(lambda one, *_: self.detail.stepped(one)),
         ]
 
     def boundary(self):

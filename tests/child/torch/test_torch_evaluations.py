@@ -40,7 +40,7 @@ def loops() -> Any:
 @pytest.fixture
 def module(loops: Any) -> Any:
     found = made()
-    Evaluations(loops, found).watch()
+    Evaluations(loops, found)
     return found
 
 
@@ -71,7 +71,7 @@ def test_a_model_that_trains_on_in_evaluation_mode_is_not_timed(loops: Any, modu
 
 def test_a_model_is_left_as_it_was_if_its_evaluation_never_ends(loops: Any) -> None:
     torch = pytest.importorskip("torch")
-    Evaluations(loops, torch.nn).watch()
+    Evaluations(loops, torch.nn)
     backbone, head = torch.nn.Linear(3, 3), torch.nn.Linear(3, 2)
     try:
         backbone.eval()
@@ -93,7 +93,7 @@ def test_a_part_of_a_compiled_model_is_compiled_as_if_it_were_not_watched(loops:
     whole = torch.compile(
         torch.nn.Sequential(part, torch.nn.ReLU()), backend="eager", fullgraph=True
     )
-    Evaluations(loops, torch.nn).watch()
+    Evaluations(loops, torch.nn)
     try:
         part.eval()
         whole(torch.ones(1, 3))

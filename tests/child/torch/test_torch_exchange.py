@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import io
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +12,9 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from kit.child import Watcher
 from kit.exchange import driver_of, hooked, process_group, train
+from trainperf.child.torch.built.places import ModelCall
+from trainperf.child.torch.exchange import ddp as torch_ddp
 from trainperf.child.torch.exchange import exchange as torch_exchange
 from trainperf.child.torch.exchange.exchange import Exchange
 
@@ -23,13 +27,6 @@ def loops():
         yield found
 
 
-def several(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it look as if another process were in the job."""
-    place = {"rank": 0, "world_size": 2, "backend": "gloo"}
-    monkeypatch.setattr(torch_exchange, "world", lambda: place)
-    monkeypatch.setattr(Watcher, "world", object())
-
-
 def trained(loops: Any, model: Any = None, **settings: Any) -> tuple[Any, Any]:
     ddp = DistributedDataParallel(model or nn.Linear(3, 3), **settings)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=1e-3)
@@ -38,45 +35,7 @@ def trained(loops: Any, model: Any = None, **settings: Any) -> tuple[Any, Any]:
     return ddp, optimizer
 
 
-def exchanges(ddp: Any) -> int:
-    """How often so far its reducer made ready for an exchange."""
-    before: int = ddp.prepared
-    return before
-
-
-def counted(ddp: Any) -> Any:
-    """The same, whose reducer counts the exchanges it is made ready for."""
-    reducer = ddp.reducer
-    ddp.prepared = 0
-
-    class Reducer:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(reducer, name)
-
-        def prepare_for_backward(self, tensors: Any) -> None:
-            ddp.prepared += 1
-            reducer.prepare_for_backward(tensors)
-
-    ddp.reducer = Reducer()
-    return ddp
-
-
 # ---------------------------------------------------------------- off and on
-
-
-def test_while_off_no_backward_exchanges(loops, monkeypatch):
-    several(monkeypatch)
-    ddp, optimizer = trained(loops)
-    counted(ddp)
-    exchange = loops.exchange
-    assert exchange.off() == ""
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    assert exchanges(ddp) == 0
-    exchange.on()
-    for _ in range(3):
-        train(loops, ddp, optimizer, [X], [True])
-    assert exchanges(ddp) == 3
 
 
 @pytest.mark.parametrize("settings", [{"static_graph": True}, {"find_unused_parameters": True}, {}])
@@ -159,3 +118,117 @@ def test_while_off_a_handle_that_is_asked_for_is_done(loops):
         assert handle.is_completed()
         (result,) = handle.get_future().wait()
         assert result.data_ptr() == grad.data_ptr()
+
+
+# `DistributedDataParallel` as it is seen in a process group of one process.
+
+
+class Branches(nn.Module):
+    """Of two layers only the first is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = nn.Linear(3, 3)
+        self.spare = nn.Linear(3, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.used(x)
+
+
+def built(model: Any = None, **settings: Any) -> tuple[Any, Any]:
+    ddp = DistributedDataParallel(model or nn.Linear(3, 3), **settings)
+    return ddp, torch.optim.SGD(ddp.parameters(), lr=1e-3)
+
+
+def facts(loops: Any) -> dict[str, Any]:
+    ((ddp, one),) = loops.ddps.alive
+    return torch_ddp.facts(ddp, one)
+
+
+def test_a_setting_of_the_users_own_hand_counts_as_no_sync(loops):
+    ddp, optimizer = built()
+    for synced in (False, True):
+        ddp.require_backward_grad_sync = synced
+        loss = ddp(X).sum()
+        loops.backward_begins(loss)
+        loss.backward()
+        loops.backward_ended()
+    optimizer.step()
+    loops.stepped(optimizer)
+    found = facts(loops)
+    assert (found["micro_steps"], found["synced"]) == (2, 1)
+
+
+def test_parameters_without_a_gradient_are_counted(loops):
+    ddp, optimizer = built(Branches(), find_unused_parameters=True)
+    for _ in range(3):
+        train(loops, ddp, optimizer, [X], [True])
+    found = facts(loops)
+    assert found["unused"] == 2
+    assert found["graph_is_static"] is True
+
+
+# Models spread over devices by other means than DDP, and who writes checkpoints.
+
+
+@pytest.fixture
+def placed():
+    gc.collect()  # models of other tests are not what is placed here
+    with hooked() as found:
+        yield found
+
+
+def recorded(loops):
+    driver = driver_of(loops)
+    torch_exchange._placed(driver)
+    return driver.facts
+
+
+def test_a_data_parallel_model_says_where_it_was_built(placed):
+    kept = nn.DataParallel(nn.Linear(2, 2))
+    found = recorded(placed)["data_parallel"]
+    assert found["model"] == "Linear"
+    assert found["where"]["file"] == __file__
+    assert "end_col" in found["where"]
+    assert found["device_ids"] == list(range(torch.cuda.device_count()))
+    del kept
+
+
+def test_a_model_on_two_devices_was_placed_by_hand(placed):
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, device="meta"))
+    placed.models.calls[id(net)] = ModelCall(net, (), {})
+    assert recorded(placed)["model_devices"] == {
+        "model": "Sequential",
+        "devices": {"cpu": 2, "meta": 2},
+    }
+
+
+def test_checkpoints_are_counted_once_a_loop_runs(placed, tmp_path):
+    placed.training.driver = None
+    torch.serialization.save({}, tmp_path / "before.pt")
+    placed.training.driver = SimpleNamespace()
+    torch.serialization.save({}, io.BytesIO())
+    torch.serialization.save({}, tmp_path / "one.pt")
+    with open(tmp_path / "two.pt", "wb") as file:
+        torch.serialization.save({}, file)
+    placed.process.off = True
+    torch.serialization.save({}, tmp_path / "ours.pt")
+    facts = recorded(placed)
+    assert facts["checkpoint_writes"] == 2
+    assert facts["checkpoint_where"]["function"].startswith("test_checkpoints_are_counted")
+    lines = [event["where"]["line"] for event in placed.process.record.of("saving")]
+    assert len(set(lines)) == 2
+    assert placed.training.driver.evaluated  # such a step is no usual one
+
+
+def test_a_checkpoint_of_shards_is_one_and_none_that_each_rank_writes(placed, tmp_path):
+    def save(state, *, checkpoint_id):
+        for name, tensor in state.items():
+            torch.serialization.save(tensor, checkpoint_id / name)
+
+    saver = SimpleNamespace(__name__="torch.distributed.checkpoint.state_dict_saver", save=save)
+    torch_exchange.watch_saves(placed, saver)
+    placed.training.driver = SimpleNamespace()
+    saver.save({"a": torch.ones(1), "b": torch.ones(1)}, checkpoint_id=tmp_path)
+    assert len(list(placed.process.record.of("saving"))) == 1
+    assert recorded(placed)["checkpoint_writes"] == 0

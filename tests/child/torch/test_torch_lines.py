@@ -22,7 +22,7 @@ from kit.child import FakeProcess
 from trainperf.child.timing import tracing
 from trainperf.child.torch import compiling
 from trainperf.child.torch.step import lines, looks
-from trainperf.child.torch.step.pass_trace import TorchTracer
+from trainperf.child.torch.step.lines import TorchTracer
 
 HEAD = """\
 import torch

@@ -1,5 +1,6 @@
 """Facts of models: the code that builds and calls them stands in files of a user's."""
 
+import sys
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,9 @@ def loops(monkeypatch):
     """Loops whose hooks are set for this test."""
     made = made_loops()
     monkeypatch.setattr(nn.Module, "__init__", nn.Module.__init__)
+    monkeypatch.setattr(torch.optim.Optimizer, "__init__", torch.optim.Optimizer.__init__)
     torch_built.watch_modules(made, torch.nn.modules.module)
+    torch_built.watch_optimizers(made, sys.modules["torch.optim.optimizer"])
     return made
 
 
@@ -221,3 +224,39 @@ def test_the_outermost_lists_are_named_as_source_reaches_them():
     ]
     assert eval("model.transformer.h") is model.transformer["h"]
     assert eval("model.parts[1]") is model.parts[1]
+
+
+# Facts of optimizers, and the time that fused kernels would take.
+
+
+def weights(count=2, **options):
+    return [torch.nn.Parameter(torch.ones(3, **options)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        torch.optim.RMSprop(weights()),
+        torch.optim.LBFGS(weights()),
+        torch.optim.Adam(weights(device="meta")),
+        torch.optim.Adam(weights(dtype=torch.complex64)),
+    ],
+)
+def test_fused_kernels_are_not_offered_where_they_are_refused(optimizer):
+    assert models.can_fuse(optimizer) is False
+
+
+def test_the_place_is_the_users_call_of_the_constructor(loops, users):
+    made = users("""
+        import torch
+        class Mine(torch.optim.SGD):
+            def __init__(self, model):
+                super().__init__(model.parameters(), lr=0.1)
+        def make(model):
+            return [torch.optim.AdamW(model.parameters()), Mine(model)]
+        found = make(torch.nn.Linear(1, 1))
+    """)
+    sites = [loops.optimizer_calls[id(optimizer)].where for optimizer in made.found]
+    assert [site["function"] for site in sites] == ["make", "make"]
+    assert [*map(text_at, sites)] == ["torch.optim.AdamW(model.parameters())", "Mine(model)"]
+    assert loops.optimizers_built == 2

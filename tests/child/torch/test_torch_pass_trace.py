@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -89,9 +91,11 @@ def test_the_tracer_of_the_script_is_left_alone():
 
 
 def test_a_gpu_on_which_no_kernel_was_seen_is_a_reason(monkeypatch):
-    monkeypatch.setattr(pass_trace, "_events", lambda *_: [])
+    seen = SimpleNamespace(kineto_results=SimpleNamespace(events=list))
+    monkeypatch.setattr(pass_trace, "profile", lambda: nullcontext(seen))
+    a_pass = Mock(device="cuda", once=0.001)
     with pytest.raises(pass_trace.NotOffered, match="CUPTI is missing, or not permitted"):
-        pass_trace._trace(driver(), SimpleNamespace(device="cuda", once=0.001))
+        pass_trace._trace(driver(), a_pass)
 
 
 # What must be found.

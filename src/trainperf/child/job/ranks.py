@@ -47,13 +47,10 @@ class World:
         self._board = board
         self._loops = 0
 
-    def follow(self, before: World) -> None:
-        """Count the loops of this process on: what was said of those is not for these."""
-        self._loops = before._loops
-
     def begin_loop(self, framework: str) -> str:
         """Say that this rank takes part in the loop that begins now; return the loop's name."""
         self._loops += 1
+        self.absent = ()
         name = f"loop-{self._loops}-{framework}"
         self.say(f"{name}-here", True)
         return name
@@ -131,11 +128,8 @@ def find(
     `before` is the job as it was known of an earlier loop.
     """
     found = told()
-    announced = _announced()
-    if found is None and announced is None:
-        return None
-    place = {**(announced or {}), **(found or {})}
-    if "rank" not in place:
+    place = {**_announced(), **(found or {})}
+    if not place:
         return None
     torch: Any = sys.modules.get("torch")
     on_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
@@ -152,55 +146,30 @@ def find(
         return None
     settings = {name: os.environ[name] for name in os.environ if name.startswith(("NCCL_", "FI_"))}
     process.fact("nccl_environment", settings)
-    world = World(int(found["rank"]), int(found["world_size"]), board(process.settings))
-    if before is not None:
-        world.follow(before)
-    return world
+    rank, size = int(found["rank"]), int(found["world_size"])
+    if before is not None and (before.rank, before.size) == (rank, size):
+        return before  # which counts its loops on: what was said of those is not for these
+    return World(rank, size, board(process.settings))
 
 
-LAUNCHERS = (
-    ("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    (
-        "mpirun",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_LOCAL_RANK",
-    ),
-    ("mpirun", "PMI_SIZE", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-    ("srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
-    ("", "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
+PLACES = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("RANK", "WORLD_SIZE"),
 )
-"""Launcher, the variable only it sets, and where rank, size and the rank on the host stand."""
-NO_TASK = 0xFFFFFFF0
-"""Slurm numbers batch scripts and shells from here on: these are no ranks (slurm.h)."""
+"""Where launchers leave rank and size; torchrun, which may itself be started by one of the others,
+in the last."""
 
 
-def _announced() -> dict[str, Any] | None:
+def _announced() -> dict[str, Any]:
     """This process's place in its job, as the launcher's environment has it."""
-    environ = os.environ
-    for launcher, own, *names in LAUNCHERS:
-        if own not in environ:
-            continue
-        values = [environ.get(name, "") for name in names]
-        if launcher == "srun":
-            step = environ[own]
-            if not step.isdigit() or int(step) >= NO_TASK:
-                continue
-            values[1] = environ.get("SLURM_STEP_NUM_TASKS") or values[1]
-        rank, size, local = (int(text) if text.lstrip("-").isdigit() else None for text in values)
-        if rank is None or size is None or size < 2:
-            continue
-        return {"rank": rank, "world_size": size, "local_rank": local, "launcher": launcher}
-    if "TF_CONFIG" in environ:
-        try:
-            several = len(json.loads(environ["TF_CONFIG"])["cluster"].get("worker", ())) > 1
-        except (ValueError, KeyError, TypeError, AttributeError):
-            several = False
-        return {"launcher": "TF_CONFIG"} if several else None
-    process = sys.modules.get("multiprocessing.process")
-    spawned = process is not None and process.parent_process() is not None
-    return {"launcher": "multiprocessing"} if spawned else None
+    for names in PLACES[-1:] if "TORCHELASTIC_RUN_ID" in os.environ else PLACES:
+        values = [os.environ.get(name, "") for name in names]
+        rank, size = (int(text) if text.isdigit() else None for text in values)
+        if rank is not None and size is not None and size > 1:
+            return {"rank": rank, "world_size": size}
+    return {}
 
 
 def silent_text(ranks: Sequence[int]) -> str:

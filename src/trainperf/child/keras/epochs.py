@@ -64,9 +64,12 @@ class Epochs:
             if training and driver.resident and driver.wants_more:
                 driver.source_over = True
                 return 0, epoch.steps_per_execution - 1, driver.given
-            if training and driver.wants_more and (iterator := self._go_on()) is not None:
-                driver.epoch_went_on(iterator)
-                return 0, epoch.steps_per_execution - 1, iterator
+            if training and driver.wants_more:
+                # of a dataset that is repeated Keras keeps the same iterator
+                endless = epoch.steps_per_epoch and epoch.data_adapter.num_batches is None
+                if (iterator := self.again(keep=bool(endless))) is not None:
+                    driver.epoch_went_on(iterator)
+                    return 0, epoch.steps_per_execution - 1, iterator
             if training:
                 driver.ran_out(self._loops.process.clock(), complete=True)
             raise
@@ -117,12 +120,6 @@ class Epochs:
         """End an epoch of what feeds the loop, where that has not ended."""
         if getattr(adapter, "_within_epoch", False):
             adapter.on_epoch_end()
-
-    def _go_on(self) -> Any:
-        """The iterator of the next epoch: of a dataset that is repeated Keras keeps the same."""
-        epoch: Any = self._current
-        endless = epoch.steps_per_epoch and epoch.data_adapter.num_batches is None
-        return self.again(keep=bool(endless))
 
     def again(self, keep: bool = False) -> Any:
         """Begin another epoch; return its iterator, or None if there is none.

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import CodeType, ModuleType, TracebackType
+from types import TracebackType
 from typing import Any, Protocol
 
 from .recorder import Recorder
@@ -39,7 +39,6 @@ class Process:
         self.pid = os.getpid()
         self._noted: set[str] = set()
         self._watching = False
-        self.temporary = Temporary(self.record)
         self._after_fork: list[Callable[[], None]] = []
         self.at_exit: Callable[[], None] = lambda: None
         self.before_finish: Callable[[], None] = lambda: None
@@ -98,7 +97,6 @@ class Process:
         """
         self.record.flush()
         self.before_finish()
-        self.temporary.kept()
         if self.settings.get("leg") is None:  # the interpreter's end is made of full collections
             began = self.clock()
             gc.collect()
@@ -247,50 +245,24 @@ MOST = 1000
 """So many paths of a process are followed: a loader may make one for each item."""
 
 
-class Temporary:
-    """Records temporary files and folders as this process makes them: to be stopped in a save is
-    usual."""
+def follow_temporary(record: Recorder, tempfile: Any) -> None:
+    """Record temporary files and folders as this process makes them: to be stopped in a save is
+    usual. What a script puts elsewhere is its own."""
+    left = MOST
 
-    def __init__(self, record: Recorder) -> None:
-        self._record = record
-        self._made = 0
-        self._elsewhere: list[str] = []
-
-    def hook(self, tempfile: ModuleType, seconds: float) -> None:
-        own = getattr(tempfile.TemporaryDirectory.__init__, "__code__", None)
-        for name in MAKERS:
-            setattr(tempfile, name, self._naming(getattr(tempfile, name), tempfile, own))
-
-    def kept(self) -> None:
-        """Take back what a script has since told Python to keep: it is not removed at its exit."""
-        if self._elsewhere:
-            import weakref
-
-            registry = dict(getattr(weakref.finalize, "_registry", {}))
-            firsts = (info.args[0] for info in registry.values() if info.args)
-            removed = {first for first in firsts if isinstance(first, str)}
-            for name in self._elsewhere:
-                if name not in removed:
-                    self._record.write("kept", name=name)
-
-    def _naming(
-        self, maker: Callable[..., Any], tempfile: Any, own: CodeType | None
-    ) -> Callable[..., Any]:
-        """The same maker; what a script puts elsewhere is its own, but a `TemporaryDirectory`."""
-
+    def naming(maker: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(maker)
         def made(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left
             result = maker(*args, **kwargs)
             name = os.fsdecode(result[1] if isinstance(result, tuple) else result)
-            caller = sys._getframe(1)
-            goes = caller.f_code is own and caller.f_locals.get("delete", True)
-            usual = os.path.dirname(name) == tempfile.gettempdir()
-            if self._made < MOST and (goes or usual):
-                self._made += 1
-                if not usual:
-                    self._elsewhere.append(name)
-                self._record.write("made", name=name)
-                self._record.flush()
+            if left and os.path.dirname(name) == tempfile.gettempdir():
+                left -= 1
+                record.write("made", name=name)
+                record.flush()
             return result
 
         return made
+
+    for name in MAKERS:
+        setattr(tempfile, name, naming(getattr(tempfile, name)))

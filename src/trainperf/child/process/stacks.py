@@ -141,12 +141,12 @@ class StackSampler:
         for (_, _, _, places), (times, _) in self._stacks.items():
             if places:
                 seen[places[0].f_code] += int(times)
-        names = ("file", "def", "function", "text")
-        rows = [
-            (code.co_filename, code.co_firstlineno, _name(code), _text(code))
+        return [
+            {"file": code.co_filename, "def": code.co_firstlineno, "function": _name(code)}
+            | {"text": text}
             for code, _ in seen.most_common(MOST_SOURCES)
+            if (text := _text(code))
         ]
-        return [dict(zip(names, row, strict=True)) for row in rows if row[-1]]
 
     def stacks(self) -> list[dict[str, Any]]:
         """Return whole stacks, how often each was seen in steps and for how long, once stopped.
@@ -182,14 +182,13 @@ class StackSampler:
 
     def _sample(self, own: int, since_s: float) -> None:
         in_step = not self._between()
-        self.in_steps += in_step
         found = sys._current_frames().items()
         threads = [(stack_of(frame), ident) for ident, frame in found if ident != own]
         for stack, ident in threads:
             self._count(stack, ident == self._main, in_step)
         if in_step:
             self._whole(threads, since_s if self._in_step else self._interval)
-        self._in_step = in_step
+        self._in_step, self.in_steps = in_step, self.in_steps + in_step
 
     def _whole(self, threads: list[tuple[Stack, int]], since_s: float = INTERVAL_S) -> None:
         """Count whole stacks, one of them as what the step passes in.
@@ -221,26 +220,20 @@ class StackSampler:
 
     def _count(self, stack: Stack, main: bool, in_step: bool) -> None:
         """Count the user's innermost frame, and whether a step of the main thread gets a batch."""
-        if stack.ours or not stack.calls:
+        if stack.ours or not stack.places:
             return
-        (code, _, line), into = stack.calls[0]
+        code, _, line = stack.places[0]
         function = code.co_filename, code.co_firstlineno, _name(code)
-        self._counts[("main" if main else "worker", *function, line, into)] += 1
+        self._counts[("main" if main else "worker", *function, line, stack.called)] += 1
         self.fetching += stack.fetches if main and in_step else 0
 
 
-class Call(NamedTuple):
-    """A frame of the user's, and what it has called."""
-
-    place: Place
-    into: str
-
-
 class Stack(NamedTuple):
-    """What a thread was at: the user's `calls`, the innermost first, and what ran beneath them."""
+    """What a thread was at: the user's `places`, the innermost first, and what ran beneath them."""
 
-    calls: tuple[Call, ...]
-    into: str  # what the innermost has called, with its module
+    places: tuple[Place, ...]
+    called: str  # what the innermost has called
+    into: str  # the same, with its module
     within: str  # why the framework runs what runs: the weightiest reason on the whole stack
     ours: bool  # it was trainperf's own code that ran
     of_users: bool  # the innermost frame of all is the user's
@@ -249,8 +242,7 @@ class Stack(NamedTuple):
     fetches: bool = False  # it gets a batch
 
     def key(self, thread: str) -> Key:
-        places = tuple(call.place for call in self.calls[:DEEPEST])
-        return thread, self.into, self.within, places
+        return thread, self.into, self.within, self.places[:DEEPEST]
 
 
 def stack_of(frame: FrameType | None) -> Stack:
@@ -259,8 +251,8 @@ def stack_of(frame: FrameType | None) -> Stack:
     Our own work is known by what a hook of ours calls: imports and paths are modules frozen into
     Python, and nothing that hooks are set around is.
     """
-    calls: list[Call] = []
-    into = qualified = within = module = below = ""
+    places: list[Place] = []
+    called = qualified = within = module = below = ""
     innermost, ours, fetches = frame, False, False
     top = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     while frame is not None:
@@ -269,14 +261,12 @@ def stack_of(frame: FrameType | None) -> Stack:
         module = str(frame.f_globals.get("__name__", ""))
         if is_users(code.co_filename):
             if name not in INLINE:
-                calls.append(Call(Place(code, frame.f_lasti, line_of(frame)), into))
-                into = ""
+                places.append(Place(code, frame.f_lasti, line_of(frame)))
         elif "_trainperf" in module:
-            ours = ours or (not calls and (below.startswith(FROZEN) or frame is innermost))
+            ours = ours or (not places and (below.startswith(FROZEN) or frame is innermost))
         else:
-            if name not in WRAPPERS:
-                into = name
-                qualified = qualified if calls else f"{module}.{code.co_qualname}"
+            if not places and name not in WRAPPERS:
+                called, qualified = name, f"{module}.{code.co_qualname}"
             within = _reason(within, module, name)
             fetches = fetches or (module.startswith(FRAMEWORKS) and name in OF_THE_INPUT)
             if (module, code.co_qualname) == OF_PYTHON and frame.f_locals.get("token") in TOKENS:
@@ -284,16 +274,11 @@ def stack_of(frame: FrameType | None) -> Stack:
         below, frame = code.co_filename, frame.f_back
     own = None if innermost is None else innermost.f_code
     parked = own is not None and own.co_name in PARKED and top.partition(".")[0] in _STANDARD
-    return Stack(
-        tuple(calls),
-        qualified,
-        within,
-        ours,
-        of_users=own is not None and is_users(own.co_filename),
-        of_framework=bool(calls) and module not in ("threading", "__main__"),
-        works=bool(calls) and not parked,
-        fetches=fetches,
-    )
+    of_users = own is not None and is_users(own.co_filename)
+    of_framework = bool(places) and module not in ("threading", "__main__")
+    works = bool(places) and not parked
+    found = tuple(places), called, qualified, within, ours, of_users, of_framework, works, fetches
+    return Stack(*found)
 
 
 _STANDARD = ("threading", "queue", "select", "selectors", "multiprocessing", "concurrent", "socket")
@@ -389,23 +374,21 @@ class Whereabouts:
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
-        self._last: tuple[str, int, str, str] | None = None
+        self._last: tuple[Any, ...] = ()
         self._main = threading.main_thread().ident or 0
 
     def look(self) -> None:
         """Record the user's innermost line, its function, what that has called. Never raises."""
-        into, place = "", None
         try:
             with no_collection():
-                frame = sys._current_frames().get(self._main)
-                while frame is not None and not is_users(frame.f_code.co_filename):
-                    into, frame = frame.f_code.co_name, frame.f_back
-                if frame is not None:
-                    code = frame.f_code
-                    place = os.path.abspath(code.co_filename), line_of(frame), code.co_name, into
+                stack = stack_of(sys._current_frames().get(self._main))
         except Exception:  # a frame that its thread was just replacing
             return
-        if place is not None and place != self._last:
-            self._last = place
-            file, line, function, into = place
-            self._record.write("at", file=file, line=line, function=function, into=into)
+        if not stack.places:
+            return
+        (code, _, line), into = stack.places[0], stack.called
+        if (code, line, into) != self._last:
+            self._last = code, line, into
+            at = os.path.abspath(code.co_filename), line, code.co_name, into
+            names = "file", "line", "function", "into"
+            self._record.write("at", **dict(zip(names, at, strict=True)))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -256,13 +255,11 @@ def _growth(counter: ast.expr, loop: Loop) -> int | None:
 
 # ------------------------------------------------------------------ plain expressions
 
-OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-}
+PARTS = (
+    ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.UnaryOp, ast.USub, ast.BinOp,
+    ast.Call, ast.operator, ast.expr_context,
+)  # fmt: skip
+"""What a plain expression is made of."""
 
 
 def _names(frame: FrameType) -> dict[str, Any]:
@@ -291,36 +288,26 @@ def _range(call: Any, names: dict[str, Any]) -> range | None:
 
 
 def _length(node: Any, names: dict[str, Any]) -> int:
-    """The length of what an expression stands for, where reading it runs nothing."""
+    """The length of what an expression stands for."""
     if isinstance(node, (ast.List, ast.Tuple)):
         return len(node.elts)
     found = _range(node, names)
-    found = _value(node, names) if found is None else found
-    return len(found) if isinstance(found, PLAIN) else int(found.shape[0])
+    return _length_of(_value(node, names) if found is None else found)
+
+
+def _length_of(value: Any) -> int:
+    """The length of a value, where reading it runs nothing."""
+    return len(value) if isinstance(value, PLAIN) else int(value.shape[0])
 
 
 def _value(node: Any, names: dict[str, Any]) -> Any:
     """What a plain expression stands for: names, attributes, items, sums, lengths; else raises."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return names[node.id]
-    if isinstance(node, ast.Attribute):
-        return getattr(_value(node.value, names), node.attr)
-    if isinstance(node, ast.Subscript):
-        return _value(node.value, names)[node.slice.value]  # type: ignore[attr-defined]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand, names)
-    if isinstance(node, ast.BinOp):
-        return OPERATORS[type(node.op)](_value(node.left, names), _value(node.right, names))
-    (argument,), name = node.args, _called(node)
-    if name == "len":
-        return _length(argument, names)
-    if name == "size":  # a tensor's
-        return _value(node.func.value, names).shape[_value(argument, names)]
-    if name == "int":
-        return int(_value(argument, names))
-    raise TypeError("not a plain expression")
+    for part in ast.walk(node):
+        calls = isinstance(part, ast.Call) and _called(part) not in ("int", "len", "size")
+        if calls or not isinstance(part, PARTS):
+            raise TypeError("not a plain expression")
+    given = {"__builtins__": {}, "int": int, "len": _length_of}
+    return eval(compile(ast.Expression(node), "<a plain expression>", "eval"), given, names)
 
 
 # ------------------------------------------------- what comes now and then beside the steps

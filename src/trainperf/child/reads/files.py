@@ -18,7 +18,6 @@ from typing import Any
 from ..process.process import Attempt, Process
 
 NOT_READ = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECTORY
-BINS_PER_S = 10
 MOST_PATHS = 2_000
 """So many paths are named to trainperf; the rest are counted."""
 MOST_KNOWN = 100_000
@@ -58,8 +57,7 @@ class FileReads:
     def _forget(self) -> None:
         self._known: dict[str, bool] = {}
         self._paths: list[str] = []
-        self._files = self._sent = 0
-        self._bins: dict[int, int] = {}
+        self._files = self._sent = self._opens = 0
         self._flushed = self._began = time.monotonic()
         self._created = self._ends = False
 
@@ -90,6 +88,7 @@ class FileReads:
     def mark(self) -> None:
         """A block of the loop begins; what is read from the first of them on is of its steps."""
         if self._on and self._window is None:
+            self._opens = 0
             self._window = (time.monotonic(), *_counters())
 
     def close(self, dataset: Any) -> None:
@@ -134,29 +133,29 @@ class FileReads:
                     self._paths.append(os.path.abspath(path))
         if not data:
             return
-        now = time.monotonic()
-        bin_ = int(now * BINS_PER_S)
-        self._bins[bin_] = self._bins.get(bin_, 0) + 1
+        self._opens += 1
         if self._parent:
             # Multiprocessing leaves by `os._exit`: it is to write the rest before. It forgets what
             # is registered before a worker's own code runs.
             if not self._ends and (util := sys.modules.get("multiprocessing.util")) is not None:
                 util.Finalize(None, self._last, exitpriority=100)
             self._ends = True
-            if now - self._flushed > FLUSH_EVERY_S:
-                self._flush(now)
+            if time.monotonic() - self._flushed > FLUSH_EVERY_S:
+                self._flush()
 
     # ---------------------------------------------------------------- of workers
 
     def _last(self) -> None:
         with suppress(Exception):  # a worker has nobody to tell
             if self._on:
-                self._flush(time.monotonic())
+                self._flush()
 
-    def _flush(self, now: float) -> None:
+    def _flush(self) -> None:
         """Append the counts of a worker; stops once who trains has taken the file away."""
-        line = {"bins": self._bins, "paths": self._paths[self._sent :], "files": self._files}
-        self._flushed, self._sent, self._bins = now, len(self._paths), {}
+        self._flushed = time.monotonic()
+        counted = {"t": self._flushed, "opens": self._opens, "files": self._files}
+        line = {**counted, "paths": self._paths[self._sent :]}
+        self._sent, self._opens = len(self._paths), 0
         path = os.path.join(self._folder, f"reads-{self._parent}-{os.getpid()}.jsonl")
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if self._created else os.O_CREAT)
         try:
@@ -172,12 +171,11 @@ class FileReads:
         """The counts that each worker wrote; takes the files away."""
         found = []
         for name in os.listdir(self._folder):
+            path = os.path.join(self._folder, name)
             if name.startswith(f"reads-{os.getpid()}-"):
-                path = os.path.join(self._folder, name)
                 with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-                    lines = [json.loads(line) for line in file if line.endswith("\n")]
+                    found.append([json.loads(line) for line in file if line.endswith("\n")])
                     os.unlink(path)
-                    found.append(lines)
         return [lines for lines in found if lines]
 
     # -------------------------------------------------------------------- at end
@@ -188,19 +186,16 @@ class FileReads:
         since, read_before, stored_before, own_before = window
         workers = self._workers()
         lines = [line for of_worker in workers for line in of_worker]
-        own = _within(self._bins, since)
-        paths = dict.fromkeys(self._paths)
-        for line in lines:
-            paths.update(dict.fromkeys(line["paths"]))
+        paths = dict.fromkeys([*self._paths, *(path for line in lines for path in line["paths"])])
         files = max(self._files, *(line["files"] for line in lines), len(paths))
         named = names_of_dataset(dataset)
         held = _held_names(self._folder)
         # What a loop with workers reads itself are the batches that they hand over.
-        handed_over = own_now - own_before if workers and not own else 0
+        handed_over = own_now - own_before if workers and not self._opens else 0
         return {
             "since": since,
             "seconds": now - since,
-            "opens": own + sum(_within(line["bins"], since) for line in lines),
+            "opens": self._opens + sum(line["opens"] for line in lines if line["t"] > since),
             "files": files,
             "at_least": (files >= MOST_PATHS and bool(workers)) or len(self._known) >= MOST_KNOWN,
             "paths": list(paths)[:MOST_PATHS],
@@ -213,10 +208,6 @@ class FileReads:
             "held": held[:MOST_PATHS],
             "sizes": _sizes([*held, *paths, *named]),
         }
-
-
-def _within(bins: dict[Any, int], since: float) -> int:
-    return sum(many for bin_, many in bins.items() if (int(bin_) + 1) / BINS_PER_S > since)
 
 
 def _counters() -> tuple[int, int, int]:
@@ -285,20 +276,16 @@ def _in_chain(dataset: Any) -> Iterator[list[str]]:
 
 def _in_lists(loader: Any) -> Iterator[list[str]]:
     """Strings in the lists that the dataset of a `DataLoader` holds, list by list."""
-    dataset: Any = getattr(loader, "dataset", loader)
-    for _ in range(5):  # Subset and the like stand around the one that has the files
+    dataset: Any = loader
+    for _ in range(6):  # Subset and the like stand around the one that has the files
         inner = getattr(dataset, "dataset", None)
-        if inner is None:
-            break
-        dataset = inner
+        dataset = dataset if inner is None else inner
     for value in list(vars(dataset).values()):
-        if not isinstance(value, (list, tuple)):
-            continue
-        firsts = [
-            item[0] if isinstance(item, tuple) and item else item for item in value[:_MOST_NAMES]
-        ]
-        if all(isinstance(first, (str, os.PathLike)) for first in firsts):
-            yield [os.fspath(first) for first in firsts]
+        if isinstance(value, (list, tuple)):
+            some = value[:_MOST_NAMES]
+            firsts = [item[0] if isinstance(item, tuple) and item else item for item in some]
+            if all(isinstance(first, (str, os.PathLike)) for first in firsts):
+                yield [os.fspath(first) for first in firsts]
 
 
 def _files(names: list[str]) -> list[str]:
@@ -322,24 +309,18 @@ def _sizes(paths: list[str]) -> dict[str, int]:
 
 def _held_names(folder: str) -> list[str]:
     """Files that this process holds open for reading, or mapped: what it may read unseen."""
-    found: dict[str, None] = {}
-    until = time.monotonic() + _SIZES_S
+    found, until = list[str](), time.monotonic() + _SIZES_S
     with suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
             if time.monotonic() > until:  # some hold ten thousands open
                 break
             with suppress(OSError):  # it has just been closed
-                path = os.readlink(f"/proc/self/fd/{name}")
-                to_read = not fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_WRONLY
-                if to_read and path.startswith("/") and _is_data(path, folder):
-                    found[path] = None
-        found.update(dict.fromkeys(_mapped(folder)))
-    return [path for path in found if os.path.isfile(path)]
-
-
-def _mapped(folder: str) -> list[str]:
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
-        rows = [row.rstrip("\n").split(maxsplit=5) for row in file]
-    files = [(row[5], "x" in row[1]) for row in rows if len(row) == 6 and row[5].startswith("/")]
-    code = {path for path, runs in files if runs}
-    return [path for path, _ in files if path not in code and _is_data(path, folder)]
+                if not fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_WRONLY:
+                    found.append(os.readlink(f"/proc/self/fd/{name}"))
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [row.rstrip("\n").split(maxsplit=5) for row in file]
+        mapped = [(row[5], "x" in row[1]) for row in rows if len(row) == 6]
+        code = {path for path, runs in mapped if runs}
+        found += [path for path, _ in mapped if path not in code]
+    paths = (path for path in dict.fromkeys(found) if path.startswith("/"))
+    return [path for path in paths if _is_data(path, folder) and os.path.isfile(path)]

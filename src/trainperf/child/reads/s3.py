@@ -46,18 +46,14 @@ class Bucket:
     prefix: str | None = None
     errors: dict[str, int] = field(default_factory=dict)
 
-    def asked(self, key: str) -> None:
-        """Take the key of a request: the folder that all have in common."""
-        if self.prefix is None:
-            self.prefix = key[: key.rfind("/") + 1]
-        elif not key.startswith(self.prefix):
-            common = os.path.commonprefix((self.prefix, key))  # noqa: RUF071 - cut at "/" below
-            self.prefix = common[: common.rfind("/") + 1]
-
-    def answered(self, got: Any, error: BaseException | None, seconds: float) -> None:
+    def add(self, key: Any, got: Any, error: BaseException | None, seconds: float) -> None:
         """Count a request; `got` is what came of asking for an object, None for all else."""
         self.requests += 1
         self.seconds += seconds
+        if isinstance(key, str):  # the folder that all have in common
+            keys = (key,) if self.prefix is None else (self.prefix, key)
+            common = os.path.commonprefix(keys)  # noqa: RUF071 - cut at "/" here
+            self.prefix = common[: common.rfind("/") + 1]
         if error is not None:
             told = getattr(error, "response", None) or {}
             name = str(told.get("Error", {}).get("Code") or type(error).__name__)[:60]
@@ -69,6 +65,9 @@ class Bucket:
             self.gets += 1
             self.bytes += length
             self.sized_bytes += int(whole) if whole.isdigit() else length
+
+    def add_body(self, seconds: float) -> None:
+        self.body_s += seconds
 
 
 class Counts:
@@ -179,7 +178,12 @@ def counts(process: Process) -> Counts:
 @contextmanager
 def _counting(counts: Counts, client: Any, operation: str, params: Any) -> Iterator[list[Any]]:
     """Count the call that is made within, if it reads from S3; its answer goes into the list."""
-    bucket, answer = _bucket(counts, client, operation, params), list[Any]()
+    bucket, answer = None, list[Any]()
+    with suppress(Exception):  # else a figure less; the program has its answer
+        meta = client.meta
+        if operation in READING and meta.service_model.service_name == "s3":
+            places = str(meta.region_name or ""), str(meta.endpoint_url or "")
+            bucket = counts.bucket(str(params["Bucket"]), *places)
     if bucket is None:
         yield answer
         return
@@ -191,38 +195,19 @@ def _counting(counts: Counts, client: Any, operation: str, params: Any) -> Itera
         wrong = error
         raise
     finally:
-        with suppress(Exception):  # else a figure less; the program has its answer
+        with suppress(Exception):
             got = answer[0] if answer and operation == "GetObject" else None
-            counts.ends(partial(bucket.answered, got, wrong), began)
+            counts.ends(partial(bucket.add, params.get("Key"), got, wrong), began)
             if got is not None and hasattr(got.get("Body"), "__dict__"):
                 got["Body"]._trainperf_bucket = bucket
-
-
-def _bucket(counts: Counts, client: Any, operation: str, params: Any) -> Bucket | None:
-    """The sums to count a call in, if it is one that reads from S3; never raises."""
-    try:
-        meta = client.meta
-        if operation not in READING or meta.service_model.service_name != "s3":
-            return None
-        places = str(meta.region_name or ""), str(meta.endpoint_url or "")
-        bucket = counts.bucket(str(params["Bucket"]), *places)
-        if bucket is not None and isinstance(params.get("Key"), str):
-            bucket.asked(params["Key"])
-        return bucket
-    except Exception:
-        return None
 
 
 def _read(counts: Counts, original: Any, body: Any, *args: Any, **kwargs: Any) -> Any:
     bucket = getattr(body, "_trainperf_bucket", None)
     if bucket is None:
         return original(body, *args, **kwargs)
-
-    def add(seconds: float) -> None:
-        bucket.body_s += seconds
-
     began = counts.begins()
     try:
         return original(body, *args, **kwargs)
     finally:
-        counts.ends(add, began)
+        counts.ends(bucket.add_body, began)

@@ -53,21 +53,6 @@ class Writing:
             globals()[besides](module, scratch)
 
 
-def keras_model(module: Any, scratch: Scratch) -> None:
-    def make(original: Any) -> Any:
-        redirecting = argument(1, "filepath", scratch.redirect)(original)
-
-        def export(self: Any, *args: Any, **kwargs: Any) -> Any:
-            kind = kwargs.get("format", args[1] if len(args) > 1 else "tf_saved_model")
-            # a SavedModel is redirected further below, after its path was shown
-            function = original if kind == "tf_saved_model" else redirecting
-            return function(self, *args, **kwargs)
-
-        return export
-
-    wrap(module.Model, "export", make)
-
-
 def checkpoint(module: Any, scratch: Scratch) -> None:
     def make_save(original: Any) -> Any:
         def save(self: Any, file_prefix: Any, *args: Any, **kwargs: Any) -> Any:

@@ -19,6 +19,7 @@ _KERAS: tuple[Row, ...] = (
 ROWS: dict[str, tuple[Row, ...]] = {
     "keras.src.saving.saving_api": _KERAS,
     "tf_keras.src.saving.saving_api": _KERAS,
+    "keras.src.models.model": (("Model.export", 1, "filepath", WRITTEN),),
     "safetensors.torch": (
         ("save_file", 1, "filename", WRITTEN),
         ("save_model", 1, "filename", WRITTEN),
@@ -54,7 +55,6 @@ FILES = {
 }
 """Modules, with the name by which they use another of file functions."""
 OTHERS = {
-    "keras.src.models.model": "keras_model",
     "tensorflow.python.checkpoint.checkpoint": "checkpoint",
     "torch.serialization": "moving",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Unseen
@@ -37,8 +38,10 @@ class ArgumentDriver(InputDriver):
         self.unclosed: list[Any] = []  # tf.data may take seconds to close what was broken off
         self.replayed: Any = None  # an iterator over the batches that are replayed
         self._batches: list[Any] = []
-        self._per_call: int | None = None
         self._pull = tf_batches.graph_pull(self.process)
+        from tensorflow.python.framework.errors_impl import OutOfRangeError
+
+        self._ends = (StopIteration, OutOfRangeError)
         if model is not None:
             self.extras.append(("probes", lambda end: probes.record(self, model, end)))
 
@@ -57,30 +60,20 @@ class ArgumentDriver(InputDriver):
         if self.source_over and not resident:
             self.reopen()
         if not resident:
-            self._begins_step_with(self._batches_per_call())
-        source = self.replayed if resident else self._source
+            self._begins_step_with(self._per_call)
         began = self.clock()
-        try:
-            result = invoke(source)
-        except Exception as error:
-            from tensorflow.python.framework.errors_impl import OutOfRangeError
-
-            if not isinstance(error, (StopIteration, OutOfRangeError)):
-                raise
-            if not self.wants_more or not self.reopen():
-                self.ran_out(began)
-                raise
-            result = invoke(self._source)
-        if not resident:
-            self.took(self._batches_per_call())
+        if resident:
+            result = invoke(self.replayed)
+        else:
+            result = self._from_source(invoke, began, *self._ends)
+            self.took(self._per_call)
         self.busy += self.clock() - began
         return result
 
-    def _batches_per_call(self) -> int:
-        """How many batches a call takes, asked for once: the same for a whole `fit`."""
-        if self._per_call is None:
-            self._per_call = self.loops.steps_per_call(self)
-        return self._per_call
+    @cached_property
+    def _per_call(self) -> int:
+        """How many batches a call takes: the same for a whole `fit`."""
+        return int(self.loops.steps_per_call(self))
 
     def _open_again(self) -> Any:
         return super()._open_again() if self.epochs is None else self.epochs.again()

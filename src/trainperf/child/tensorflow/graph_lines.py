@@ -178,13 +178,9 @@ class Graphs:
         while "_" in name:  # "ReplaceMulWithSquare_mul" was "mul"
             name = name.partition("_")[2]
             spellings.append(f"{head}{slash}{name}")
-        nearest = None
-        for spelling in spellings:
-            op, exact = self._walk(graph, spelling)
-            if exact:
-                return op
-            nearest = nearest or op
-        return nearest
+        found = [self._walk(graph, spelling) for spelling in spellings]
+        ops = [op for op, exact in sorted(found, key=lambda it: not it[1]) if op is not None]
+        return next(iter(ops), None)
 
     def _walk(self, graph: Any, path: str) -> tuple[Any, bool]:
         parts = path.split("/")

@@ -60,11 +60,6 @@ def watch_context(loops: TensorFlowLoops, module: Any) -> None:
         return original(context)
 
 
-def watch_keys(loops: TensorFlowLoops, module: Any) -> None:
-    """Have functions traced anew where the exchange is left out."""
-    loops.strategies.exchange.key_functions(module)
-
-
 def watch_datasets(loops: TensorFlowLoops, module: Any) -> None:
     def made(dataset: Any, *args: Any, **kwargs: Any) -> None:
         if not hasattr(dataset, "_trainperf_site"):
@@ -122,7 +117,7 @@ def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
 
     def entered(tape: Any) -> None:
         if loops.tape.wanted and not loops.depth:
-            loops.tape.entered(loops.updates)
+            loops.tape.entered()
 
     after(loops.process, module.GradientTape, "gradient", "a gradient", gradient)
     before(loops.process, module.GradientTape, "__enter__", "tape", entered)

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames
+from ..process import frames, turns
 from ..process.process import Attempt, Process, Unseen
 from ..timing.device import HostClock
 from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
@@ -23,7 +23,6 @@ from .drivers import ArgumentDriver
 from .graph_lines import Origins, TensorFlowTracer
 
 if TYPE_CHECKING:
-    from ..timing.loops import Tracer
     from ..timing.training import Training
 
 RECURRING = 5
@@ -80,21 +79,18 @@ class TensorFlowLoops(Loops):
     def world(self) -> dict[str, Any] | None:
         return self.strategies.world()
 
-    def facts(self, driver: Any) -> dict[str, Any]:
-        return facts.loop_facts(driver)
+    record_facts = staticmethod(facts.record)
+    facts = staticmethod(facts.loop_facts)
+    probes = staticmethod(probes.record_own)
+    batches_of_pass = staticmethod(stages.batches_of_pass)
+    stages = staticmethod(stages.record)
+    tracer = TensorFlowTracer
 
-    def record_facts(self, driver: Any) -> None:
-        facts.record(driver)
+    def iterator_driver(self, iterator: Any) -> IteratorDriver:
+        return IteratorDriver(self, iterator)
 
-    def batches_of_pass(self, dataset: Any) -> float | None:
-        return stages.batches_of_pass(dataset)
-
-    def stages(self, driver: Any, deadline: float) -> None:
-        stages.record(driver, deadline)
-
-    def probes(self, driver: Any, deadline: float) -> None:
-        """Time the user's eager step against the same compiled, a compiled one with XLA."""
-        probes.record_own(driver, deadline)
+    def update_driver(self) -> UpdateDriver:
+        return UpdateDriver(self)
 
     @property
     def exchange(self) -> Any:
@@ -107,15 +103,6 @@ class TensorFlowLoops(Loops):
         """The `steps_per_execution` of a model that `fit` trains, else 1."""
         model = getattr(driver, "model", None)
         return 1 if model is None else models.steps_per_execution(model)
-
-    def tracer(self, driver: Any) -> Tracer:
-        return TensorFlowTracer(driver)
-
-    def iterator_driver(self, iterator: Any) -> IteratorDriver:
-        return IteratorDriver(self, iterator)
-
-    def update_driver(self) -> UpdateDriver:
-        return UpdateDriver(self)
 
     def step_begins(self, driver: Any) -> None:
         """Look for the tape only where that cannot be felt."""
@@ -155,18 +142,7 @@ class TensorFlowLoops(Loops):
 
             return self.step_with_iterator(function, iterator, with_iterator)
         self._current = function
-        began = self.process.clock()
-        try:
-            with self._inside(began):
-                result = again()
-        finally:
-            self._current = None
-            if id(function) in self.marked:
-                self._busy(self.process.clock() - began)
-                self.update()
-        if self.losses is not None and id(function) in self.marked:
-            self.losses.returned(key, result)
-        return result
+        return self._call(key, again, lambda: id(function) in self.marked)
 
     def step_call(self, key: Any, again: Callable[[], Any], batch: Any) -> Any:
         """A call that updates the weights with batches the loop made itself."""
@@ -176,14 +152,23 @@ class TensorFlowLoops(Loops):
         if driver is not None:
             self.training.driver = driver
             driver.called(key, again, batch)
+        return self._call(key, again)
+
+    def _call(
+        self, key: Any, call: Callable[[], Any], updates: Callable[[], bool] = lambda: True
+    ) -> Any:
+        """Make an outermost call; `updates` says after it whether it updates the weights."""
         began = self.process.clock()
         try:
             with self._inside(began):
-                result = again()
+                result = call()
         finally:
-            self._busy(self.process.clock() - began)
-            self.update()
-        if self.losses is not None:
+            self._current = None
+            if updates():
+                if self.training.driver is not None:
+                    self.training.driver.busy += self.process.clock() - began
+                self.update()
+        if self.losses is not None and updates():
             self.losses.returned(key, result)
         return result
 
@@ -292,10 +277,6 @@ class TensorFlowLoops(Loops):
                     with Attempt(self.process, "the function of a step"), Unseen(self.process):
                         facts.record_step_function(self.training.driver)
 
-    def _busy(self, seconds: float) -> None:
-        if self.training.driver is not None:
-            self.training.driver.busy += seconds
-
 
 class TensorFlowClock(HostClock):
     """The GPUs of this process; the CPU has nothing queued.
@@ -352,7 +333,7 @@ class Tape:
     """The function in which the tape was entered last, with its arguments.
 
     `wanted` says whether to look for it now, `own_function` whether it stands in a function that
-    is called anew for each step, once known.
+    is called anew for each step, in no loop of its own, once known.
     """
 
     def __init__(self, process: Process) -> None:
@@ -362,16 +343,17 @@ class Tape:
         self.own_function: bool | None = None
         self._process = process
         self._code: Any = None
-        self._frames: list[Any] = []
 
-    def entered(self, updates: int) -> None:
-        """Remember which function of the user's holds the tape; so many updates came before."""
+    def entered(self) -> None:
+        """Remember which function of the user's holds the tape."""
         with Attempt(self._process, "tape"):
             frame, _ = frames.users_frame()
             if frame is None:
                 return
             self._code = code = frame.f_code
-            self._notice_frame(frame, updates)
+            if self.own_function is None:
+                in_loop = code.co_name == "<module>" or turns.nodes_around(frame, turns.LOOPS)
+                self.own_function = not in_loop
             self.frame = {**frames.definition(code), "tape": frames.site(frame)}
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             self.arguments = {name: frame.f_locals.get(name) for name in names}
@@ -387,20 +369,6 @@ class Tape:
             if isinstance(value, FunctionType) and value.__code__ is self._code:
                 return value
         return None
-
-    def _notice_frame(self, frame: Any, updates: int) -> None:
-        """Compare the frames of two steps: the same one means that it holds the loop.
-
-        A frame keeps its locals alive, so it is let go as soon as the question is
-        answered.
-        """
-        if self.own_function is not None:
-            return
-        if not self._frames:
-            self._frames += [frame, updates]
-        elif updates > self._frames[1]:  # not a second tape of the same step
-            self.own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
-            self._frames.clear()
 
 
 class Retraces:

@@ -131,12 +131,6 @@ def _is_recurrent(layer: Any) -> bool:
     return any(cls.__name__ == "RNN" for cls in type(layer).__mro__)
 
 
-def _is_sequential(layer: Any) -> bool:
-    """Whether a layer walks through sequences, or masks their padding."""
-    masks = getattr(layer, "mask_zero", False) or type(layer).__name__ == "Masking"
-    return bool(masks) or _is_recurrent(layer)
-
-
 def _recurrent(driver: Driver, layer: Any) -> dict[str, Any]:
     cell, kind = getattr(layer, "cell", None), type(layer).__name__
     config: dict[str, Any] = {"unroll": bool(getattr(layer, "unroll", False))}
@@ -162,7 +156,13 @@ def record_padding(driver: Driver) -> None:
     """
     trained = getattr(driver, "model", None)
     models = _models_alive() if trained is None else [trained]
-    if not any(_is_sequential(layer) for model in models for layer in _layers(model)):
+    if not any(
+        getattr(layer, "mask_zero", False)
+        or type(layer).__name__ == "Masking"
+        or _is_recurrent(layer)
+        for model in models
+        for layer in _layers(model)
+    ):
         return
     lengths, padded, longest = list[int](), list[int](), list[int]()
     number, ahead, batch, rows = 0, 0, None, None

@@ -37,8 +37,7 @@ class Exchange:
     `_batch_reduce_to`, `_reduce_to` for variables that aggregate what is assigned to them, and
     `_replica_ctx_all_reduce` under XLA. While the exchange is off, they give every replica its own
     value back; nothing else of the step changes. Sums that leave the replicas (a loss to report)
-    stay in a job of one process; in a job of several they would make the ranks wait for one another
-    in each step.
+    stay, but in a job of several processes: there they would make the ranks wait for one another.
 
     A compiled step has the exchange in its graph, and so have the functions it calls. So the key
     under which TensorFlow keeps a function's graphs gets one part more while the exchange is off:
@@ -64,51 +63,7 @@ class Exchange:
         joint = [made for made in self._sums if made.joint] or self._sums
         return [made for made in joint if made.graph == joint[-1].graph]
 
-    def key_functions(self, module: Any) -> None:
-        """Hook `make_function_context`: its answer is part of each graph's key."""
-
-        @around(self._process, module, "make_function_context", ours=True)
-        def key(original: Any, *args: Any, **kwargs: Any) -> Any:
-            found = original(*args, **kwargs)
-            if not self.is_off:
-                return found
-            marked = found.context._replace(xla_context_id=(_MARK, found.context.xla_context_id))
-            return found._replace(context=marked)
-
-    def watch(self, extended: Any) -> None:
-        """Hook the methods of a strategy's class by which replicas exchange values."""
-        from tensorflow.python.distribute import cross_device_ops
-
-        @around(self._process, extended, "_batch_reduce_to", ours=True)
-        def reduce_batch(original: Any, owner: Any, op: Any, pairs: Any, options: Any) -> Any:
-            values = [value for value, _ in pairs]
-            if self.is_off:
-                return [_own(value) for value in values]
-            self._note(values, joint=True)
-            return original(owner, op, pairs, options)
-
-        @around(self._process, extended, "_reduce_to", ours=True)
-        def reduce(original: Any, owner: Any, op: Any, value: Any, to: Any, options: Any) -> Any:
-            back = _is_distributed(value) and cross_device_ops._devices_match(value, to)
-            if self.is_off and (back or several_workers(owner)):
-                return _own(value) if back else _first(value, to)
-            if back:
-                self._note([value], joint=False)
-            return original(owner, op, value, to, options)
-
-        if "_replica_ctx_all_reduce" in vars(extended):
-
-            @around(self._process, extended, "_replica_ctx_all_reduce", ours=True)
-            def reduce_under_xla(
-                original: Any, owner: Any, op: Any, value: Any, options: Any = None
-            ) -> Any:
-                if self.is_off:
-                    return value
-                if not owner._use_merge_call():  # else it comes to `_batch_reduce_to`
-                    self._note(value if isinstance(value, list) else [value], joint=True)
-                return original(owner, op, value, options)
-
-    def _note(self, values: list[Any], joint: bool) -> None:
+    def note(self, values: list[Any], joint: bool) -> None:
         """Remember what is summed; steps that run eagerly are remembered once."""
         if self._process.off or not values:
             return
@@ -120,6 +75,55 @@ class Exchange:
             made = Sum(graph, joint, _whole(map(_size, values)))
             if graph or made not in self._sums:
                 self._sums.append(made)
+
+
+def key_functions(loops: Any, module: Any) -> None:
+    """Hook `make_function_context`: its answer is part of each graph's key."""
+    exchange = loops.strategies.exchange
+
+    @around(loops.process, module, "make_function_context", ours=True)
+    def key(original: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        if not exchange.is_off:
+            return found
+        marked = found.context._replace(xla_context_id=(_MARK, found.context.xla_context_id))
+        return found._replace(context=marked)
+
+
+def watch_sums(loops: Any, extended: Any) -> None:
+    """Hook the methods of a strategy's class by which replicas exchange values."""
+    from tensorflow.python.distribute import cross_device_ops
+
+    exchange = loops.strategies.exchange
+
+    @around(loops.process, extended, "_batch_reduce_to", ours=True)
+    def reduce_batch(original: Any, owner: Any, op: Any, pairs: Any, options: Any) -> Any:
+        values = [value for value, _ in pairs]
+        if exchange.is_off:
+            return [_own(value) for value in values]
+        exchange.note(values, joint=True)
+        return original(owner, op, pairs, options)
+
+    @around(loops.process, extended, "_reduce_to", ours=True)
+    def reduce(original: Any, owner: Any, op: Any, value: Any, to: Any, options: Any) -> Any:
+        back = _is_distributed(value) and cross_device_ops._devices_match(value, to)
+        if exchange.is_off and (back or several_workers(owner)):
+            return _own(value) if back else _first(value, to)
+        if back:
+            exchange.note([value], joint=False)
+        return original(owner, op, value, to, options)
+
+    if "_replica_ctx_all_reduce" in vars(extended):
+
+        @around(loops.process, extended, "_replica_ctx_all_reduce", ours=True)
+        def reduce_under_xla(
+            original: Any, owner: Any, op: Any, value: Any, options: Any = None
+        ) -> Any:
+            if exchange.is_off:
+                return value
+            if not owner._use_merge_call():  # else it comes to `_batch_reduce_to`
+                exchange.note(value if isinstance(value, list) else [value], joint=True)
+            return original(owner, op, value, options)
 
 
 def _is_distributed(value: Any) -> bool:
@@ -238,28 +242,15 @@ class Strategies:
         driver.record.write("missing", what="all_reduce", reason=reason)
 
     def world(self) -> dict[str, Any] | None:
-        """This process's place among the workers of a strategy; None if there are no others.
-
-        `local_rank` counts the workers that the cluster names on the same host.
-        """
+        """This process's place among the workers of a strategy; None if there are no others."""
         for strategy, _ in reversed(self.built):
             extended = strategy.extended
             if not several_workers(extended) or not hasattr(extended, "_id_in_cluster"):
                 continue
             rank, size = int(extended._id_in_cluster), int(extended._num_workers)
             on_gpus = any("GPU" in device for device in _devices(extended))
-            place: dict[str, Any] = {
-                "rank": rank,
-                "world_size": size,
-                "backend": _implementation(extended) if on_gpus else "gRPC",
-                "launcher": "TF_CONFIG",
-            }
-            jobs = extended._cluster_spec.as_dict()
-            tasks = [address for job in ("chief", "worker") for address in jobs.get(job, ())]
-            hosts = [str(address).rpartition(":")[0] for address in tasks]
-            if len(hosts) == size:
-                place["local_rank"] = hosts[:rank].count(hosts[rank])
-            return place
+            backend = _implementation(extended) if on_gpus else "gRPC"
+            return {"rank": rank, "world_size": size, "backend": backend}
         return None
 
     def _described(self, strategy: Any, where: dict[str, Any]) -> dict[str, Any]:
@@ -283,7 +274,7 @@ class Strategies:
 def watch_mirrored(loops: Any, module: Any) -> None:
     """See strategies of several devices being built, what they exchange, what each replica does."""
     strategies = loops.strategies
-    strategies.exchange.watch(module.MirroredExtended)
+    watch_sums(loops, module.MirroredExtended)
 
     @around(loops.process, module.MirroredStrategy, "__init__", ours=True)
     def build(original: Any, made: Any, devices: Any = None, cross_device_ops: Any = None) -> None:
@@ -301,7 +292,7 @@ def watch_mirrored(loops: Any, module: Any) -> None:
 
 def watch_jobs(loops: Any, module: Any) -> None:
     """See what strategies of several processes exchange."""
-    loops.strategies.exchange.watch(module.CollectiveAllReduceExtended)
+    watch_sums(loops, module.CollectiveAllReduceExtended)
 
 
 def watch_strategies(loops: Any, module: Any) -> None:

@@ -7,15 +7,14 @@ is timed but what stands beside the steps: there it is laid aside, so that no fi
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..process import frames
-from ..process.process import Attempt, Process, Unseen
+from ..process.process import Attempt, Unseen
 
 if TYPE_CHECKING:
     from .training import Training
@@ -32,116 +31,63 @@ LONGEST_S = 0.2
 """A call that takes longer works on more than a small batch."""
 
 
-class StandIn(Protocol):
-    """Another call that may give the same."""
-
-    def __call__(self) -> Any:
-        """Make it."""
-
-    def traces(self) -> int:
-        """How often what it runs was traced until now."""
-
-    def undo(self) -> bool:
-        """Put back what it drew from the generators of the model; whether it drew anything."""
-
-    def apart(self, result: Any, other: Any) -> float:
-        """By how much two results differ, as a share of the largest number; 1.0 is no match."""
-
-
-Instead = Callable[[], StandIn | None]
-"""What could stand for the call that was just made; None where one more may change anything."""
-
-
-@dataclass
-class _Place:
-    """What was compared at a place: its calls, pairs, and the seconds that these took."""
-
-    calls: int = 0
-    pairs: int = 0
-    own_s: float = 0.0
-
-    def due(self, seconds: float) -> bool:
-        """Whether its last call, which took so long, is one to be compared."""
-        often = self.calls >= AFTER and (self.calls - AFTER) % EVERY == 0
-        return often and seconds <= LONGEST_S and self.pairs < MOST and self.own_s < MOST_S
-
-
-class InPlace:
-    """Times stand-ins for calls; `own_s` are the seconds that all of it took."""
-
-    def __init__(self, training: Training) -> None:
-        self._training = training
-        self._process = training.process
-        self._places: defaultdict[Hashable, _Place] = defaultdict(_Place)
-        self.own_s = 0.0
-
-    def called(
-        self, key: Hashable, told: dict[str, Any], seconds: float, result: Any, instead: Instead
-    ) -> None:
-        """A call was made that took `seconds`; `told` is what the record says of its place."""
-        place, driver = self._places[key], self._training.driver
-        place.calls += 1
-        if self._training.world is not None or self._process.settings.get("leg") is not None:
-            return
-        if not place.due(seconds) or driver is None or not driver.beside_steps():
-            return
-        began = self._process.clock()
-        try:
-            with Unseen(self._process):
-                self._compare(place, told, seconds, result, instead)
-        except Exception as error:
-            place.pairs = MOST
-            self._process.failed(f"what could stand for {told['what']}", error)
-        own = self._process.clock() - began
-        place.own_s += own
-        self.own_s += own
-        driver.lay_aside_of_gap(own)
-
-    def _compare(
-        self, place: _Place, told: dict[str, Any], seconds: float, result: Any, instead: Instead
-    ) -> None:
-        stand_in = instead()
-        if stand_in is None:
-            place.pairs = MOST
-            return
-        traces, began = stand_in.traces(), self._process.clock()
-        other = stand_in()
-        taken = self._process.clock() - began
-        traced = stand_in.traces() != traces
-        if stand_in.undo():
-            place.pairs = MOST
-            return
-        place.pairs += not traced
-        apart = stand_in.apart(result, other)
-        self._process.record.write(
-            "in_place", **told, seconds=seconds, instead_s=taken, apart=apart, traced=traced
-        )
-
-
-# How often a script makes such calls, from where, and how long.
+Instead = Callable[[], Any]
+"""What could stand for the call that was just made, as `keras.hooks.OnBatch`; None where one more
+may change anything."""
 
 Rows = Callable[[tuple[Any, ...], dict[str, Any]], int | None]
 """How many samples a call is given by its arguments; None where that is not to be seen."""
 
-InsteadOf = Callable[[tuple[Any, ...], dict[str, Any]], StandIn | None]
+InsteadOf = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """What could stand for a call with its arguments, as `Instead`."""
 
-Place = tuple[str, CodeType | None, int]
-"""What was called, and the user's instruction that did."""
+
+@dataclass
+class _Place:
+    """What is known of the calls of one place; `n`, `seconds` and `rows` since they were taken."""
+
+    what: str
+    where: dict[str, Any] | None
+    n: int = 0
+    seconds: float = 0.0
+    rows: int | None = None
+    calls: int = 0
+    pairs: int = 0
+    own_s: float = 0.0
+
+    def add(self, seconds: float, rows: int | None) -> None:
+        """One more call, with so many samples."""
+        unknown = rows is None or (self.n and self.rows is None)
+        self.rows = None if unknown else max(rows or 0, self.rows or 0)
+        self.n, self.seconds, self.calls = self.n + 1, self.seconds + seconds, self.calls + 1
+
+    def take(self) -> dict[str, Any]:
+        """What was counted since it was taken last."""
+        counted = {"what": self.what, "n": self.n, "seconds": self.seconds, "where": self.where}
+        counted["rows"] = self.rows
+        self.n, self.seconds, self.rows = 0, 0.0, None
+        return counted
+
+    def due(self, seconds: float) -> bool:
+        """Whether its last call, which took so long, is one to be compared."""
+        often = self.calls > AFTER and (self.calls - 1 - AFTER) % EVERY == 0
+        return often and seconds <= LONGEST_S and self.pairs < MOST and self.own_s < MOST_S
 
 
 class Calls:
     """Counts the outermost calls on the main thread, by what was called and where.
 
-    Where it is known what could stand for one, that goes to `in_place`.
+    Where it is known what could stand for one, that is made as well now and then; `own_s` are the
+    seconds that all of this took.
     """
 
-    def __init__(self, process: Process, in_place: InPlace | None = None) -> None:
-        self._process = process
-        self._in_place = in_place
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._process = training.process
         self._main = threading.main_thread().ident
         self.inside = False  # a call that is counted
-        self._found: dict[Place, list[Any]] = {}
+        self.own_s = 0.0
+        self._places: dict[tuple[str, CodeType | None, int], _Place] = {}
 
     def counting(
         self,
@@ -184,33 +130,57 @@ class Calls:
         finally:
             self.inside = False
             seconds = self._process.clock() - began
-            found = self.add(what, seconds, rows)
-        if instead is not None and found is not None and self._in_place is not None:
-            place, where = found
-            self._in_place.called(place, {"what": what, "where": where}, seconds, result, instead)
+            place = self.add(what, seconds, rows)
+        driver, process = self._training.driver, self._process
+        alone = self._training.world is None and process.settings.get("leg") is None
+        if instead is None or place is None or driver is None or not alone:
+            return result
+        if place.due(seconds) and driver.beside_steps():
+            began = process.clock()
+            try:
+                with Unseen(process):
+                    self._compare(place, seconds, result, instead)
+            except Exception as error:
+                place.pairs = MOST
+                process.failed(f"what could stand for {what}", error)
+            own = process.clock() - began
+            place.own_s += own
+            self.own_s += own
+            driver.lay_aside_of_gap(own)
         return result
 
-    def add(self, what: str, seconds: float, rows: int | None = None) -> tuple[Place, Any] | None:
+    def add(self, what: str, seconds: float, rows: int | None = None) -> _Place | None:
         """Count a call that stands in the user's innermost frame, with so many samples.
 
-        Return its place, and what the record says of that; None where it could not be counted.
+        Return its place; None where it could not be counted.
         """
         with Attempt(self._process, f"counting {what}"):
             frame, _ = frames.users_frame()
             key = (what, frame.f_code, frame.f_lasti) if frame else (what, None, 0)
-            entry = self._found.get(key)
-            if entry is None:
-                entry = self._found[key] = [0, 0.0, frames.site(frame), rows]
-            entry[0] += 1
-            entry[1] += seconds
-            entry[3] = None if rows is None or entry[3] is None else max(rows, entry[3])
-            return key, entry[2]
+            place = self._places.get(key)
+            if place is None:
+                place = self._places[key] = _Place(what, frames.site(frame))
+            place.add(seconds, rows)
+            return place
         return None
 
     def take(self) -> list[dict[str, Any]]:
         """The calls that were counted since this was asked last."""
-        found, self._found = self._found, {}
-        return [
-            {"what": what, "n": count, "seconds": seconds, "where": where, "rows": rows}
-            for (what, _, _), (count, seconds, where, rows) in found.items()
-        ]
+        return [place.take() for place in self._places.values() if place.n]
+
+    def _compare(self, place: _Place, seconds: float, result: Any, instead: Instead) -> None:
+        stand_in = instead()
+        if stand_in is None:
+            place.pairs = MOST
+            return
+        traces, began = stand_in.traces(), self._process.clock()
+        other = stand_in()
+        taken = self._process.clock() - began
+        traced = stand_in.traces() != traces
+        if stand_in.undo():
+            place.pairs = MOST
+            return
+        place.pairs += not traced
+        told = {"what": place.what, "where": place.where, "seconds": seconds, "instead_s": taken}
+        apart = stand_in.apart(result, other)
+        self._process.record.write("in_place", **told, apart=apart, traced=traced)

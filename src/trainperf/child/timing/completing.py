@@ -27,8 +27,6 @@ _FIT = {"batch_size", "callbacks", "epochs", "steps_per_epoch", "validation_data
 _UPDATES = {"GradientTape", "apply_gradients", "backward", "train_on_batch"}
 """Methods, and what makes a tape, that stand in a loop which updates weights."""
 
-_MOST = 5
-
 
 def describe(driver: Any) -> None:
     """Record what the loop is: all blocks are done."""
@@ -68,8 +66,8 @@ def measure(driver: Any, extras: Iterable[Extra]) -> None:
 def around(driver: Any) -> cycles.Cycles | None:
     """Record the other loops in the source; return the turns around this one, if it has any."""
     with Attempt(driver.process, "what stands around the loop"):
-        for other in other_loops():
-            driver.record.write("other", **other)
+        for line in other_loops():
+            driver.record.write("other", line=line)
         return cycles.wanted(driver)
     return None
 
@@ -124,39 +122,34 @@ def _count(number: Any) -> int | None:
     return int(number) if number is not None and number > 0 else None
 
 
-def other_loops() -> list[dict[str, Any]]:
-    """The calls of `fit`, and the loops that train, in which the program does not stand now.
+def other_loops() -> list[int]:
+    """The lines of calls of `fit`, and of loops that train, in which the program does not stand.
 
-    They are read off the file that holds the user's innermost line; each has the "what" it is.
+    They are read off the file that holds the user's innermost line.
     """
     users = [
         (os.path.abspath(frame.f_code.co_filename), frames.line_of(frame))
         for frame in frames.users_frames()
     ]
-    path = users[0][0] if users else ""
-    lines = [line for file, line in users if file == path]
-    nodes = turns.nodes_of(path) if users else ()
+    lines = [line for file, line in users if file == users[0][0]]
+    nodes = turns.nodes_of(users[0][0]) if users else ()
     loops = [node for node in nodes if isinstance(node, turns.LOOPS)]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
-    found: list[tuple[str, Any]] = [
-        ("loop", loop) for loop in training if not any(_within(it, loop) for it in training)
+    found: list[Any] = [loop for loop in training if not any(_within(it, loop) for it in training)]
+    found += [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") == "fit"
+        and _FIT & {keyword.arg for keyword in node.keywords}
     ]
-    found += [("fit", node) for node in nodes if isinstance(node, ast.Call) and _is_fit(node)]
     around = [loop for loop in loops if any(_holds(loop, line) for line in lines)]
-    others: list[dict[str, Any]] = [
-        {"what": what, "file": path, "line": node.lineno}
-        for what, node in found
+    return sorted(
+        node.lineno
+        for node in found
         if not any(_holds(node, line) for line in lines)
         and not any(_within(node, loop) for loop in around)
-    ]
-    return sorted(others, key=lambda other: other["line"])[:_MOST]
-
-
-def _is_fit(call: ast.Call) -> bool:
-    """Whether it is the `fit` of a model: that of a scaler has none of its arguments."""
-    return getattr(call.func, "attr", "") == "fit" and bool(
-        _FIT & {keyword.arg for keyword in call.keywords}
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -107,10 +107,6 @@ def seconds_of(device: HostClock, calls: int, run: Callable[[], object]) -> floa
 # The times of steps and blocks. Nothing waits between two steps that count: where work may be
 # queued, what is to be recorded of them is put off until the next pause.
 
-LAG = 2
-"""Steps of a warm-up are told of so many steps later, once their devices have done them: until
-then the host waits, so that it does not run ahead of what is not known yet."""
-
 _ADDED = 0.5
 """A step whose end finds less than this share of a step's device work queued has waited."""
 _SHARE = 0.6
@@ -119,30 +115,6 @@ _LEAST = 2
 """So many distances at least."""
 _KEPT = 400
 """Steps that are looked back on."""
-
-
-class LateSteps:
-    """Steps of a warm-up whose devices may not have done them yet."""
-
-    def __init__(self, device: HostClock) -> None:
-        self._device = device
-        self._steps: deque[tuple[Mark, Mark, bool]] = deque()
-
-    def append(self, began: Mark, ended: Mark, usual: bool) -> None:
-        """The host has made one more step."""
-        self._steps.append((began, ended, usual))
-
-    def done(self) -> Iterator[tuple[float, bool]]:
-        """Those that are done: their seconds, and whether they were usual; waits beyond `LAG`."""
-        while self._steps:
-            began, ended, usual = self._steps[0]
-            if len(self._steps) <= LAG and not self._device.passed(ended):
-                return
-            self._steps.popleft()
-            yield self._device.at(ended) - self._device.at(began), usual
-
-    def clear(self) -> None:
-        self._steps.clear()
 
 
 class StepTimes:

@@ -18,9 +18,13 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from .budget import Budget
 from .estimating import FEWEST, estimate, steady
+
+if TYPE_CHECKING:
+    from ..job.ranks import World
 
 WARM_UP = "warmup"
 REAL = "real"
@@ -93,7 +97,6 @@ class Plan:
     """Says which phase the next step belongs to. Framework-neutral; a fake clock will do.
 
     Rounds go on until the answer is settled (`_known`), or until the `budget` for it is used.
-    `steps` fixes the number of real steps instead.
     `phases` names what can be had in this loop. `left` says how many steps it has left, None
     where that is not known or has no end for us.
     """
@@ -113,7 +116,6 @@ class Plan:
         self,
         clock: Callable[[], float],
         budget: Budget,
-        steps: int | None = None,
         phases: tuple[str, ...] = (REAL, RESIDENT, INPUT),
         left: Callable[[], int | None] = lambda: None,
     ) -> None:
@@ -121,7 +123,6 @@ class Plan:
         self._left = left
         self._budget = budget
         self._pace_s = min(ROUNDS_S, budget.measure_cap_s or ROUNDS_S)
-        self._steps = steps
         self._phases = phases
         self._durations: list[float] = []
         self._times: dict[str, list[float]] = {}
@@ -201,11 +202,7 @@ class Plan:
 
         Returns whether that is new; what was timed before is forgotten then.
         """
-        if (
-            self._steps is not None
-            or steps == self.every
-            or steps * self.step_estimate() > LONGEST_PERIOD_S
-        ):
+        if steps == self.every or steps * self.step_estimate() > LONGEST_PERIOD_S:
             return False
         self.every = steps
         self._times.clear()
@@ -269,27 +266,22 @@ class Plan:
         now = self._clock()
         self._ends_by = self._budget.measure_by(now)
         self._first_by = max(self._ends_by, now + OVERRUN * self._pace_s)
-        left = self._left() if self._steps is None else None
-        if left is not None:
+        if (left := self._left()) is not None:
             by = now + RUN_SHARE * left * self.step_estimate()
             self._ends_by, self._first_by = min(self._ends_by, by), min(self._first_by, by)
             self._pace_s = min(self._pace_s, by - now)
-            self._keep_steps(left)
-        rounds = ROUNDS if self._steps is None else min(ROUNDS, self._steps)
+            # The rounds leave their share of the steps, of which replaying takes many.
+            share, paced = RUN_SHARE * left, self._pace_s / max(self.step_estimate(), 1e-9)
+            self._keeps = math.ceil(left - share)
+            timed = (SHARES[REAL] + SHARES[PROFILE]) * paced
+            self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
         if self._crawls:
             self._round_by = self._budget.extra_by(now)
             self._profile()
-        for index in range(rounds):
+        for index in range(ROUNDS):
             self._round(REAL, LOCAL, RESIDENT, INPUT)
             if index == 0 and not self._crawls:
                 self._profile()
-
-    def _keep_steps(self, left: int) -> None:
-        """Have the rounds leave their share of so many steps, of which replaying takes many."""
-        share = RUN_SHARE * left
-        timed = (SHARES[REAL] + SHARES[PROFILE]) * self._pace_s / max(self.step_estimate(), 1e-9)
-        self._keeps = math.ceil(left - share)
-        self._most_replayed = max(MIN_STEPS, int((share - timed) / ROUNDS))
 
     def _round(self, *phases: str) -> None:
         for phase in phases:
@@ -305,14 +297,14 @@ class Plan:
     def _profile_disturbed(self) -> bool:
         """Whether the profile is worth another try, as no steps like the usual ones were seen."""
         taken, real = self._times.get(PROFILE, ()), self._times.get(REAL, ())
-        if self._steps is not None or not real or not 0 < len(taken) < MOST_PROFILES:
+        if not real or not 0 < len(taken) < MOST_PROFILES:
             return False
         return min(taken) > DISTURBED * estimate(real).value
 
     def _known(self) -> bool:
         """Whether more rounds would tell nothing more, or nothing that was asked for."""
         wanted = [phase for phase in (REAL, RESIDENT) if phase in self._phases]
-        if self._steps is not None or not wanted or self._rounds >= MOST_ROUNDS:
+        if not wanted or self._rounds >= MOST_ROUNDS:
             return True
         if any(len(self._times.get(phase, ())) < FEWEST for phase in wanted):
             return False
@@ -350,8 +342,151 @@ class Plan:
             block.settle = SETTLE_RESIDENT
         if phase == RESIDENT and self._most_replayed is not None:
             block.max_steps = max(block.min_steps, self._most_replayed)
-        if phase == REAL and self._steps is not None:
-            rounds = min(ROUNDS, self._steps)
-            block.min_steps = self._steps // rounds + (index < self._steps % rounds)
-            block.max_steps = block.min_steps
         return block
+
+
+# The plan of several ranks has blocks of so many steps, the same on all of them.
+
+SETTLE_RANKS = 3
+FIRST = 4
+"""At this step rank 0 says when the warm-up ends: the first compiles, allocates, tunes."""
+WARM_UP_RANKS_S, MOST_STEPS = 3.0, 30
+"""So long it lasts from there on, or as many steps."""
+IDLE = "idle"
+"""A block whose phase turned out to be impossible here: its steps count for nobody."""
+
+ROUNDS_OF_RANKS = 7
+"""No rank can ask for more of them later: two more than say something of the noise."""
+SHARES_OF_RANKS = {REAL: 0.40, RESIDENT: 0.18, LOCAL: 0.24, INPUT: 0.18, PROFILE: 0.13}
+"""Of the time for the first `FEWEST` rounds."""
+
+
+class RankPlan(Plan):
+    """The plan of one rank, by the word of rank 0.
+
+    A block is over at a step that all ranks know from the start, whatever their clocks
+    say: `begun` counts the steps that were begun.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        budget: Budget,
+        phases: tuple[str, ...],
+        world: World,
+        kind: str,
+    ) -> None:
+        super().__init__(clock, budget, phases)
+        self.begun = 0
+        self._world = world
+        self._loop = world.begin_loop(kind)
+        self._second_at = 0.0
+        self._early = 0  # durations before the first word
+        self._ends = math.inf
+        self._entered = 0
+        self._blocks: list[dict[str, Any]] = []
+
+    @property
+    def settling(self) -> bool:
+        return self.begun < self._entered + self.block.settle
+
+    def arrived(self) -> bool:
+        self.begun += 1
+        if self.block.phase == WARM_UP:
+            if self.begun == 2:
+                self._second_at = self._clock()
+            elif self.begun == FIRST:
+                self._ends = self._world.word_of_first(self._loop, "warm", self._warm_until)
+                self._early = len(self._durations)
+            elif self.begun == self._ends:
+                told = self._world.word_of_first(self._loop, "schedule", self._schedule_of_all)
+                self._blocks, self._world.absent = told["blocks"], tuple(told["absent"])
+        return self.begun >= self._ends
+
+    def step_ended(self, seconds: float, usual: bool = True) -> bool:
+        """Count a step that has ended; blocks end where `arrived` says so, not here."""
+        warms = self.block.phase == WARM_UP
+        if warms and usual:
+            self._durations.append(seconds)
+        self.block.steps += warms or self.block.started is not None
+        return False
+
+    def waits_every(self, steps: int) -> bool:
+        """Blocks are agreed upon already."""
+        return False
+
+    def repeat_doubled(self) -> None:
+        steps = 2 * (int(self._ends) - self._entered - self.block.settle)
+        self.block.settle = self.block.steps = 0
+        self.block.started = None
+        self._entered = self.begun
+        self._ends = self.begun + steps
+
+    def advance(self) -> None:
+        if not self._blocks:
+            self.block = Block(DONE, 0, 0.0)
+            return
+        told = self._blocks.pop(0)
+        self.block = Block(told["p"], told["b"], told["s"], settle=told["settle"])
+        self._entered = self.begun
+        self._ends = self.begun + told["settle"] + told["n"]
+
+    def give_up(self, phase: str) -> None:
+        """Take the steps of such blocks, as the other ranks do, but measure nothing."""
+        if phase == INPUT:  # it has no steps
+            self._blocks = [block for block in self._blocks if block["p"] != INPUT]
+            if self.block.phase == INPUT:
+                self.advance()
+            return
+        self._blocks = [
+            block | {"p": IDLE} if block["p"] == phase else block for block in self._blocks
+        ]
+        if self.block.phase == phase:
+            self.block.phase = IDLE
+
+    def leave(self) -> None:
+        """Say that this rank goes on unmeasured: where it is rank 0, nobody waits for its word."""
+        self._world.say(f"{self._loop}-left", True)
+
+    def step_estimate(self) -> float:
+        """Seconds of a usual step: their mean, as steps between two averages are not alike."""
+        timed = self._durations[self._early :]
+        return sum(timed) / len(timed) if timed else super().step_estimate()
+
+    # ------------------------------------------------------------------ internal
+
+    def _warm_until(self) -> int:
+        host_s = (self._clock() - self._second_at) / (FIRST - 2)  # its devices may be later
+        step_s = max(host_s, *self._durations[1:], 1e-5)
+        return FIRST + min(MOST_STEPS, max(2, math.ceil(WARM_UP_RANKS_S / step_s)))
+
+    def _schedule_of_all(self) -> dict[str, Any]:
+        """All blocks, in steps; nothing but real steps where ranks take no part.
+
+        As many rounds as there is time for: no rank can ask for more of them later.
+        """
+        absent = self._world.missing(self._loop)
+        phases = [p for p in (REAL, LOCAL, RESIDENT, INPUT) if p in self._phases]
+        if absent:
+            phases = [REAL]
+        blocks: list[dict[str, Any]] = []
+        left = self._budget.measure_by(self._clock()) - self._clock()
+        for index in range(ROUNDS_OF_RANKS):
+            made = [self._in_steps(phase, index) for phase in phases]
+            if index == 0 and not absent:
+                made.append(self._in_steps(PROFILE, 0))
+            left -= sum((block["n"] + block["settle"]) * self.step_estimate() for block in made)
+            if index >= (2 if self.slow else 3) and left < 0:
+                break
+            blocks += made
+        return {"blocks": blocks, "absent": absent}
+
+    def _in_steps(self, phase: str, index: int) -> dict[str, Any]:
+        seconds = self._pace_s * SHARES_OF_RANKS[phase] / (1 if phase == PROFILE else FEWEST)
+        steps = max(self._least(seconds), math.ceil(seconds / max(self.step_estimate(), 1e-5)))
+        settle = 1 if self.slow else max(SETTLE_RANKS, self._settle())
+        if phase == INPUT:
+            steps = settle = 0
+        elif phase == REAL and index == 0:
+            settle = 0
+        return {"p": phase, "b": index, "s": seconds, "n": steps, "settle": settle}

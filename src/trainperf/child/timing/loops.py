@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..process.process import Attempt
-from .calls import Calls, InPlace
+from .calls import Calls
 from .loop import WARM_UP
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class Tracer(Protocol):
         """At a step's end, call `act` now, or as soon as no mark of the framework's is open."""
         act()
 
-    def start(self) -> None:
-        """Begin to trace."""
+    def start(self) -> None: ...
 
     def step(self, number: int) -> AbstractContextManager[Any]:
         """The mark of a step, as the framework's own tools know steps."""
@@ -95,8 +94,7 @@ class Loops:
         self.training = training
         self.process = training.process
         self.losses = training.losses
-        self.in_place = InPlace(training)
-        self.calls = Calls(self.process, self.in_place)
+        self.calls = Calls(training)
         self.main = threading.main_thread().ident
         self.depth = 0
         self.compiling = False
@@ -115,29 +113,29 @@ class Loops:
 
     # ------------------------------------------------------- asked for by the drivers
 
+    passive: Any
+    """Whether what happens now is none of the loop's own."""
+    facts: Any
+    """Of a driver: size and kind of the batch, steps of an epoch, replicas."""
+    record_facts: Any
+    """Of a driver: record what is known of models, device and settings."""
+    stages: Any
+    """Of a driver, until a deadline: time the stages of the input."""
+    probes: Any
+    """Of a driver, until a deadline: time the step against variations of it."""
+    iterator_driver: Any
+    """Of an iterator: a driver for the loop that takes its batches from it."""
+    update_driver: Any
+    """Of nothing: a driver for a loop that makes its own batches."""
+    exchange: Any = None
+    """The exchange of gradients with other processes or replicas, None without one.
+
+    `off()` computes without it from there on, and returns "" or why that cannot be; `on()`
+    exchanges again.
+    """
+
     def world(self) -> dict[str, Any] | None:
         """This process's place among those that train together, None where there are none."""
-        return None
-
-    def passive(self) -> bool:
-        """Whether what happens now is none of the loop's own."""
-        raise NotImplementedError
-
-    def facts(self, driver: Any) -> dict[str, Any]:
-        """Size and kind of the batch, steps of an epoch, replicas."""
-        raise NotImplementedError
-
-    def record_facts(self, driver: Any) -> None:
-        """Record what is known of models, device and settings."""
-        raise NotImplementedError
-
-    @property
-    def exchange(self) -> Any:
-        """The exchange of gradients with other processes or replicas, None without one.
-
-        `off()` computes without it from there on, and returns "" or why that cannot be; `on()`
-        exchanges again.
-        """
         return None
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
@@ -147,14 +145,6 @@ class Loops:
     def batches_of_pass(self, dataset: Any) -> float | None:
         """How many batches come of one pass over what a dataset repeats, if it does."""
         return None
-
-    def stages(self, driver: Any, deadline: float) -> None:
-        """Time the stages of the input."""
-        raise NotImplementedError
-
-    def probes(self, driver: Any, deadline: float) -> None:
-        """Time the step against variations of it."""
-        raise NotImplementedError
 
     def tracer(self, driver: Any) -> Tracer | None:
         """The framework's own tracer."""
@@ -166,14 +156,6 @@ class Loops:
 
     def step_begins(self, driver: Any) -> None:
         """A step of the loop begins."""
-
-    def iterator_driver(self, iterator: Any) -> Any:
-        """A driver for the loop that takes its batches from `iterator`."""
-        raise NotImplementedError
-
-    def update_driver(self) -> Any:
-        """A driver for a loop that makes its own batches."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ from the hooks
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from functools import reduce
-from operator import getitem
 from typing import Any
 
 from ..process.process import Attempt, Process, Unseen
@@ -38,7 +36,6 @@ class Losses:
         self._kept: list[tuple[Any, Any, int]] = []
         self._source = ""
         self._seen = False
-        self._paths: dict[Any, Path | None] = {}
         self._anchor: Any = None
         self._others = 0
         self._mean_of = 0
@@ -57,7 +54,7 @@ class Losses:
         """
         self._source = "fit"
         self._mean_of = (0 if begins else self._mean_of) + (updates or 0)
-        value = self._pick("fit", logs)
+        value = loss_in(logs)
         if updates is not None:
             self.updates += updates
             self._keep(self.updates, value, self._mean_of)
@@ -74,7 +71,7 @@ class Losses:
             return
         self._source = "train_on_batch" if key[0] == "train_on_batch" else "output"
         self.updates += 1
-        self._keep(self.updates, self._pick(key, result))
+        self._keep(self.updates, loss_in(result))
         self._early_sum()
 
     def derived(self, target: Any) -> None:
@@ -154,17 +151,6 @@ class Losses:
         self._others = 0
         return True
 
-    def _pick(self, key: Any, result: Any) -> Any:
-        """The loss in what a step returned, None if there is none."""
-        if key not in self._paths:
-            self._paths[key] = path_to_loss(result)
-        path = self._paths[key]
-        try:
-            return None if path is None else reduce(getitem, path, result)
-        except (KeyError, IndexError, TypeError):
-            del self._paths[key]
-        return None
-
     def _read(self, update: Any, value: Any, mean_of: int) -> tuple[int, float, int]:
         if not isinstance(update, int):
             from_update, counter = self._counted_from or (0, 0)
@@ -207,27 +193,18 @@ LONGEST = 1_000_000
 DEEPEST = 4
 """In a structure nested deeper than this no loss is looked for."""
 
-Path = tuple[Any, ...]
-"""The keys and indices that lead to a value in a structure, from outside."""
 
-
-def path_to_loss(value: Any, depth: int = 0) -> Path | None:
-    """Where in a structure its loss is: what is called so, else the first float scalar."""
+def loss_in(value: Any, depth: int = 0) -> Any:
+    """The loss in a structure: what is called so, else the first float scalar; None without one."""
     if _is_scalar(value):
-        return ()
-    if depth == DEEPEST:
+        return value
+    if depth == DEEPEST or not isinstance(value, (dict, list, tuple)):
         return None
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: (name != "loss", "loss" not in str(name)))
-    elif isinstance(value, (list, tuple)):
-        names = list(range(len(value)))
-    else:
-        return None
-    for name in names:
-        rest = path_to_loss(value[name], depth + 1)
-        if rest is not None:
-            return (name, *rest)
-    return None
+        value = [value[name] for name in names]
+    found = (loss_in(part, depth + 1) for part in value)
+    return next((loss for loss in found if loss is not None), None)
 
 
 def _is_scalar(value: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +21,7 @@ them from the steps. Where they are not full by then, so often, they take longer
 
 LOOK_S = 0.03
 _REST = 0.15
-"""Cores in use or waited for, by this process and its workers, below which they rest."""
+"""Cores in use, by this process and its workers, below which they rest."""
 
 
 class Phases:
@@ -164,46 +163,28 @@ def rests(
 
 
 class Busy:
-    """For how long the threads of this process and of its living workers have computed, or have
-    waited for a core to do so; the thread that asks is left out.
-
-    Beside busy neighbours they wait most of the time, and do not rest.
-    """
+    """For how long this process and its living workers have computed; the thread that asks is left
+    out."""
 
     def __init__(self) -> None:
-        self._before: dict[str, float] = {}
+        self._before: dict[int, float] = {}
         self._seconds = 0.0
 
     def seconds(self) -> float:
-        """Their seconds so far, those of threads that ended since they were looked at included."""
-        own, asks = os.getpid(), f"{os.getpid()}/task/{threading.get_native_id()}"
+        """Their seconds so far, those of workers that ended since they were looked at included."""
+        own = os.getpid()
         workers = (worker.pid for worker in tuple(process._children) if worker.pid)  # type: ignore[attr-defined]
-        now = dict[str, float]()
+        now = dict[int, float]()
         for pid in (own, *workers):
             # By its own clock (`clock_getcpuclockid`), read as of now: what the scheduler has
-            # counted lags behind. How long its threads waited is counted by that alone.
+            # counted lags behind.
             with suppress(OSError):
-                now[str(pid)] = time.clock_gettime((~pid << 3) | 2)
-            with suppress(OSError):
-                now |= {name: _waited_s(name) for name in _threads(pid) if name != asks}
-        now[str(own)] = now.get(str(own), 0.0) - time.thread_time()
-        for name, seconds in now.items():
-            self._seconds += max(0.0, seconds - self._before.get(name, 0.0))
+                now[pid] = time.clock_gettime((~pid << 3) | 2)
+        now[own] = now.get(own, 0.0) - time.thread_time()
+        for pid, seconds in now.items():
+            self._seconds += max(0.0, seconds - self._before.get(pid, 0.0))
         self._before = now
         return self._seconds
-
-
-def _threads(pid: int) -> list[str]:
-    return [f"{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
-
-
-def _waited_s(name: str) -> float:
-    """Seconds that a thread waited for a core; 0.0 where they are not counted, or it has ended."""
-    try:
-        with open(f"/proc/{name}/schedstat", "rb") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
 
 
 # Drain the input of a loop alone: how soon batches come where no model waits for them.

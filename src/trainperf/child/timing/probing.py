@@ -9,6 +9,7 @@ same time, as rank 0 says: in a step they compute at the same time as well.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import resource
 import time
@@ -56,8 +57,8 @@ def alternate(
     of the candidate is timed apart: it traces and compiles. Turns go on until their ratio
     is decided, or the probe's time is up. A rank that fails meanwhile lets the others know.
     """
+    agreed = _agreement(driver.world, f"probe-{name}")
     try:
-        agreed = _Agreement(driver.world, name)
         one_off, calls, blocks = _timed(driver, agreed, deadline, base, candidate, per_candidate)
     except Exception:
         if driver.world is not None:
@@ -68,29 +69,24 @@ def alternate(
     driver.record.flush()
 
 
-class _Agreement:
-    """The places of a probe that all ranks pass together; a process by itself just passes."""
+def _agreement(world: World | None, probe: str) -> Callable[[Any], Any]:
+    """What gives a value as rank 0 has it, once all ranks are there; a process alone its own."""
+    passed = itertools.count(1)
 
-    def __init__(self, world: World | None, probe: str) -> None:
-        self._world = world
-        self._name = f"probe-{probe}"
-        self._passed = 0
-
-    def on(self, value: Any) -> Any:
-        """`value` as rank 0 has it, once all ranks are here."""
-        if self._world is None:
+    def agreed(value: Any) -> Any:
+        if world is None:
             return value
-        self._passed += 1
-        key = f"{self._name}-{self._passed}"
-        said = self._world.all_say(key, value, unless=f"{self._name}-left")
+        said = world.all_say(f"{probe}-{next(passed)}", value, unless=f"{probe}-left")
         if said is None:
             raise RuntimeError("another rank left the probe")
         return said[0]
 
+    return agreed
+
 
 def _timed(
     driver: Any,
-    agreement: _Agreement,
+    agreed: Callable[[Any], Any],
     deadline: float,
     base: Callable[[], Any],
     candidate: Callable[[], Any],
@@ -104,7 +100,7 @@ def _timed(
     once = max(1e-6, _once(driver, base))
     began = time.monotonic()
     spare = max(0.2, min(PROBE_S, deadline - began))
-    count = agreement.on(max(1, int(spare / (2 * BLOCKS) / once)))
+    count = agreed(max(1, int(spare / (2 * BLOCKS) / once)))
     ends = began + NOISY * max(PROBE_S, 2 * BLOCKS * once)
     blocks: dict[str, list[float]] = {"base": [], "candidate": []}
     for index in range(MOST_BLOCKS):
@@ -116,7 +112,7 @@ def _timed(
         over = taken > 1 and now > ends
         if taken >= FEWEST and not over:
             over = now > deadline or _decided(**blocks)
-        if agreement.on(over):
+        if agreed(over):
             break
     return one_off, count, blocks
 
@@ -147,17 +143,11 @@ def available() -> int | None:
         found = dict(line.split(":", 1) for line in lines)
         free += [int(found["MemAvailable"].split()[0]) * 1024] if "MemAvailable" in found else []
     with contextlib.suppress(OSError, ValueError):  # no limit reads "max"
-        free.append(_left_in(CGROUP))
+        with open(f"{CGROUP}/memory.max") as most, open(f"{CGROUP}/memory.current") as used:
+            left = int(most.read()) - int(used.read())
+        with open(f"{CGROUP}/memory.stat") as lines:
+            free.append(left + int(dict(map(str.split, lines)).get("inactive_file", 0)))
     return min(free, default=None)
-
-
-def _left_in(folder: str) -> int:
-    """Bytes that are left to a control group."""
-    with open(f"{folder}/memory.max") as most, open(f"{folder}/memory.current") as used:
-        left = int(most.read()) - int(used.read())
-    with open(f"{folder}/memory.stat") as lines:
-        stat = dict(line.split() for line in lines)
-    return left + int(stat.get("inactive_file", 0))
 
 
 def doubles(processes: int = 1) -> bool:

@@ -9,8 +9,7 @@ are traced to be read, and no file is left.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from ..process.process import Attempt, Unseen
@@ -89,99 +88,90 @@ class Tracing:
     ) -> None:
         self._driver = driver
         self._tracer = tracer
-        self._settle, self._unmarked, self._steps = settle, unmarked, steps
         self._asked = asked
-        self._taken = self._marked = 0
-        self._running = self._over = self._waits = False
-        self._mark = ExitStack()
+        self._turns = self._take(settle, unmarked, steps)
+        self._ended = ""  # why no step follows
+        self._over = self._waits = False
         limit_s = 2 * (settle + unmarked + steps) * driver.plan.step_estimate() + GRACE_S
         driver.record.write("tracing", limit_s=limit_s)
         driver.record.write("phase", p=PHASE, b=0)
         driver.record.flush()
-        self._attempt(self._refused)
+        self._attempt(self._next)
 
     def boundary(self) -> bool:
         """A step ends and the next one begins; whether that is still one of these."""
-        number = self._taken - self._settle - self._unmarked
         if self._waits:
             self._give_up(NotTraced("no call of the framework's was seen between two steps"))
-        if not self._over:
-            self._waits = True
-            self._attempt(lambda: self._tracer.outside(lambda: self._turn(number)))
-        self._taken += 1
+        self._waits = True
+        self._attempt(lambda: self._tracer.outside(lambda: self._attempt(self._next)))
         if self._over:
             self._drop()
         return not self._over
 
     def end(self, reason: str) -> None:
         """No step follows, for this `reason`: keep those that were traced."""
-        if not self._over:
-            self._attempt(lambda: self._close(reason))
-            self._over = True
+        self._ended = reason
+        self._attempt(self._next)
+        self._over = True
         self._drop()
 
-    def _drop(self) -> None:
-        with Attempt(self._driver.process, "leaving the tracer"):
-            self._tracer.drop()
-
-    def _refused(self) -> None:
-        if reason := self._tracer.refusal(self._asked):
+    def _take(self, settle: int, unmarked: int, steps: int) -> Generator[None, None, None]:
+        """Each turn is what is done between two steps; the first, before the one under way."""
+        tracer, driver, marked = self._tracer, self._driver, 0
+        if reason := tracer.refusal(self._asked):
             raise NotTraced(reason)
-
-    def _turn(self, number: int) -> None:
-        self._waits = False
-        if number > 0 and not self._asked and self._tracer.full:
-            self._steps = number
-        self._attempt(lambda: self._next(number))
-
-    def _next(self, number: int) -> None:
-        self._mark.close()
-        if number == self._steps:
-            self._close()
-            self._over = True
-            return
-        if number == -self._unmarked:
-            with Unseen(self._driver.process):
-                self._tracer.start()
-            self._running = True
-        if number >= 0:
-            self._mark.enter_context(self._tracer.step(number))
-            self._marked = number + 1
-
-    def _close(self, reason: str = "") -> None:
-        self._mark.close()
-        if not self._marked:
-            raise NotTraced(reason)
-        self._stop()
-        with Unseen(self._driver.process):
+        for _ in range(1 + settle):
+            yield
+            self._goes_on()
+        with Unseen(driver.process):
+            tracer.start()
+        try:
+            for _ in range(unmarked):
+                yield
+                self._goes_on()
+            while marked < steps and not (self._ended or (marked and self._full())):
+                with tracer.step(marked):
+                    marked += 1
+                    yield
+        finally:
+            with Unseen(driver.process):
+                tracer.stop()
+        with Unseen(driver.process):
             if self._asked:
-                folder = self._driver.process.settings["folder"]
-                file = os.path.join(folder, f"trace-{os.getpid()}.json")
-                note = self._tracer.save(file)
-                self._driver.record.write("traced_steps", steps=self._marked, file=file, note=note)
-            self._tracer.read()
-        self._driver.record.flush()
+                file = os.path.join(driver.process.settings["folder"], f"trace-{os.getpid()}.json")
+                note = tracer.save(file)
+                driver.record.write("traced_steps", steps=marked, file=file, note=note)
+            tracer.read()
+        driver.record.flush()
 
-    def _stop(self) -> None:
-        if self._running:
-            self._running = False
-            with Unseen(self._driver.process):
-                self._tracer.stop()
+    def _goes_on(self) -> None:
+        if self._ended:
+            raise NotTraced(self._ended)
+
+    def _full(self) -> bool:
+        return not self._asked and self._tracer.full
+
+    def _next(self) -> None:
+        self._waits = False
+        self._over = next(self._turns, self) is self
 
     def _attempt(self, act: Callable[[], None]) -> None:
-        if self._over:
-            return
-        try:
-            act()
-        except Exception as error:
-            self._give_up(error)
+        if not self._over:
+            try:
+                act()
+            except Exception as error:
+                self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
         if not self._over:
             self._over = True
             _missing(self._driver, error, self._asked)
             with Attempt(self._driver.process, "stopping the tracer"):
-                self._stop()
+                self._turns.close()
+
+    def _drop(self) -> None:
+        with Attempt(self._driver.process, "leaving the tracer"):
+            self._tracer.drop()
 
 
 def _missing(driver: Any, error: Exception, asked: bool) -> None:

@@ -42,11 +42,6 @@ class Training:
         process.at_exit = self._exits
         process.before_finish = self._finishes
 
-    def framework_imported(self) -> None:
-        """Start what only a process that may train needs."""
-        self.process.watch()
-        self.reads.install()
-
     def helps(self) -> None:
         """Record nothing more, and take back what was: this process only helps another."""
         self.driver = None

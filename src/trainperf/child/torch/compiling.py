@@ -51,19 +51,20 @@ def watch_metrics(loops: Any, module: Any) -> None:
 
     def note(start_ns: int, end_ns: int, metrics: dict[str, Any], *raised: Any) -> None:
         seconds = (end_ns - start_ns) / 1e9
-        reason = str(metrics.get("recompile_reason") or "")
-        file, name = str(metrics.get("co_filename") or ""), str(metrics.get("co_name") or "")
-        line = int(metrics.get("co_firstlineno") or 0)
-        own = _place(file, line, name) if frames.is_users(file) else None
-        guard, stack = reason.partition("\n")[0], reversed(IN_STACK.findall(reason))
-        users = (_place(at, int(number), of) for at, number, of in stack if frames.is_users(at))
+        reason, name = str(metrics.get("recompile_reason") or ""), metrics.get("co_name") or ""
+        own = metrics.get("co_filename") or "", metrics.get("co_firstlineno") or 0, name
+        # The innermost line of the user's in the stack of the guard, or else the function's head.
+        stack = (*reversed(IN_STACK.findall(reason)), own)
+        users = (_place(*frame) for frame in stack if frames.is_users(frame[0]))
         process.record.write(
             "torch_compilation",
             s=process.clock() - seconds,
             d=seconds,
             # The guard that failed, without the number of the code before and its source behind it.
-            reason=re.sub(r"^\d+/\d+: ", "", guard).partition("  # ")[0].strip()[:LONGEST_REASON],
-            where=next(users, own),  # the innermost line of the user's in the stack of it
+            reason=re.sub(r"^\d+/\d+: ", "", reason.partition("\n")[0])
+            .partition("  # ")[0]
+            .strip()[:LONGEST_REASON],
+            where=next(users, None),
             function=RESUMES.sub(r"\1", name),
             limit=bool(LIMIT.search(str(metrics.get("fail_reason") or raised[-1:]))),
         )
@@ -74,15 +75,9 @@ def watch_metrics(loops: Any, module: Any) -> None:
     before(process, owner, name, "what was compiled", note)
 
 
-def graphs() -> int:
-    """How many graphs TorchDynamo has compiled in this process."""
-    utils: Any = sys.modules.get("torch._dynamo.utils")
-    return 0 if utils is None else int(utils.counters["stats"].get("unique_graphs", 0))
-
-
-def _place(file: str, line: int, function: str) -> dict[str, Any]:
+def _place(file: str, line: int | str, function: str) -> dict[str, Any]:
     name = RESUMES.sub(r"\1", function)
-    return {"file": os.path.abspath(file), "line": line, "function": name}
+    return {"file": os.path.abspath(file), "line": int(line), "function": name}
 
 
 def watch_breaks(loops: Any, module: Any) -> None:

@@ -137,15 +137,13 @@ class LoaderDriver(IteratorDriver, TorchDriver):
 
     def replay(self, batch: Any) -> Any:
         """A batch of the ring: with tensors of its own where the loop writes into them."""
-        if self._written:
-            return batches.cloned(batch)
-        return batches.fresh(batch)
+        return (batches.cloned if self._written else batches.fresh)(batch)
 
     def _remember(self, batch: Any) -> None:
-        if self._handed is not None and not self._written:
-            self._written = batches.versions(self._handed) != self._versions
-            if self._written:
-                self._ring.clear()  # the loop has spoilt them
+        handed = self._handed is not None and not self._written
+        if handed and batches.versions(self._handed) != self._versions:
+            self._written = True
+            self._ring.clear()  # the loop has spoilt them
         if self._written:
             if len(self._ring) != self._ring.maxlen:  # a few will do: clones cost the step
                 super()._remember(batches.cloned(batch))

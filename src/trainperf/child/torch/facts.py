@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -20,10 +21,6 @@ from .loader import padding, settings
 
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
-
-_LEAST_HELD = 2**20
-"""Bytes that tensors must have held on a device for it to count as used: a first matrix
-product's workspace alone takes several times as much."""
 
 _FAILED = "CUDA initialization: "
 """How PyTorch's warning begins (c10/cuda/CUDAFunctions.cpp)."""
@@ -68,38 +65,21 @@ def record(driver: Any) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
         driver.process.fact(name.lower(), os.environ.get(name))
     driver.process.fact("cuda_failed", gpu_failure())
+    if (built_for := sys.modules["torch"].version.cuda) is not None:
+        driver.process.fact("gpu_build", {"cuda": str(built_for)})
     for what, part in (
         ("the device", _framework),
         # Before one forward more is run, which could add to it.
         ("the GPUs' memory", gpu_memory.record),
-        ("models", models.record),
-        ("optimizers", _optimizers),
+        ("models and optimizers", models.record),
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),
         ("the exchange of gradients", exchange.record),
-        ("the build", _build),
         ("samples and tokens", padding.record_tokens),
         ("padding", _padding),
     ):
         with Attempt(driver.process, f"facts about {what}"):
             part(driver)
-
-
-def _optimizers(driver: Any) -> None:
-    for optimizer in driver.loops.optimizers:
-        facts = models.optimizer_facts(driver.loops, optimizer)
-        driver.record.write("torch_optimizer", **facts)
-
-
-def _build(driver: Any) -> None:
-    """Record what PyTorch was built for; nothing where it was built for the CPU.
-
-    Nothing asks CUDA's driver: it must not be started in a process that may still fork workers.
-    """
-    torch: Any = sys.modules["torch"]
-    if torch.version.cuda is not None:
-        held = (torch._C._cuda_getArchFlags() or "").split()
-        driver.process.fact("gpu_build", {"cuda": str(torch.version.cuda), "capabilities": held})
 
 
 def _padding(driver: Any) -> None:
@@ -117,7 +97,7 @@ def _framework(driver: Any) -> None:
     torch: Any = sys.modules["torch"]
     seen: list[dict[str, Any]] = []
     with Attempt(driver.process, "facts about the GPUs"):
-        seen = gpus_seen(driver)
+        seen = gpus_seen()
     keras: Any = sys.modules.get("keras")
     on_torch = keras is not None and keras.backend.backend() == "torch"
     driver.record.write(
@@ -210,36 +190,30 @@ def flags(driver: Any) -> dict[str, Any]:
 def _denormal(driver: Any, torch: Any) -> dict[str, float]:
     """Shares of denormal numbers on the CPU in weights, gradients and an optimizer's state.
 
-    Of each tensor so many elements are looked at, evenly spaced. Where they are flushed already
+    Of each tensor some elements are looked at, evenly spaced. Where they are flushed already
     they compare as zeros. Tensors of other classes are left alone (one that is sharded would ask
     other ranks), as are float16 numbers, which are computed with as float32 ones.
     """
-    plain = (torch.Tensor, torch.nn.Parameter)
     types = (torch.float32, torch.float64, torch.bfloat16)
-    found: dict[str, list[tuple[float, int]]] = {}
-
-    def look(kind: str, tensor: Any) -> None:
-        dense = type(tensor) in plain and tensor.layout == torch.strided
-        if not dense or tensor.device.type != "cpu" or tensor.dtype not in types:
-            return
-        if not tensor.is_contiguous() and tensor.numel() > _COPIED:
-            return
-        some = tensor.detach().reshape(-1)[:: max(1, tensor.numel() // _LOOKED_AT)]
-        small = (some != 0) & (some.abs() < torch.finfo(some.dtype).tiny)
-        share = float(small.sum()) / max(1, some.numel())
-        found.setdefault(kind, []).append((share, tensor.numel()))
-
+    found: defaultdict[str, float] = defaultdict(float)
+    sizes: defaultdict[str, int] = defaultdict(int)
     for optimizer in driver.loops.optimizers:
-        for parameter in models.parameters_of(optimizer):
-            look("weights", parameter)
-            look("gradients", parameter.grad)
-        for state in optimizer.state.values():
-            for value in state.values() if isinstance(state, dict) else ():
-                look("optimizer", value)
-    return {
-        kind: sum(share * size for share, size in shares) / max(1, sum(n for _, n in shares))
-        for kind, shares in found.items()
-    }
+        weights = models.parameters_of(optimizer)
+        states = [state for state in optimizer.state.values() if isinstance(state, dict)]
+        kinds = [("weights", weight) for weight in weights]
+        kinds += [("gradients", weight.grad) for weight in weights]
+        kinds += [("optimizer", value) for state in states for value in state.values()]
+        for kind, tensor in kinds:
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.dtype not in types:
+                continue
+            plain = tensor.layout == torch.strided and tensor.device.type == "cpu"
+            size = tensor.numel()
+            if plain and size and (tensor.is_contiguous() or size <= _COPIED):
+                some = tensor.detach().reshape(-1)[:: max(1, size // _LOOKED_AT)]
+                small = (some != 0) & (some.abs() < torch.finfo(some.dtype).tiny)
+                found[kind] += float(small.sum()) / some.numel() * size
+                sizes[kind] += size
+    return {kind: found[kind] / sizes[kind] for kind in sizes}
 
 
 _LOOKED_AT = 2**16
@@ -248,7 +222,7 @@ _COPIED = 2**22
 """Elements of a tensor up to which it is copied to be looked at, where it does not lie in order."""
 
 
-def gpus_seen(driver: Any) -> list[dict[str, Any]]:
+def gpus_seen() -> list[dict[str, Any]]:
     """All devices that CUDA shows to this process, each with whether it is used.
 
     None of it starts CUDA, and describing a device opens no context on it: a process that has
@@ -258,12 +232,22 @@ def gpus_seen(driver: Any) -> list[dict[str, Any]]:
     if not cuda.is_initialized():
         return []
     opened, peak = sys.modules["torch"]._C._cuda_hasPrimaryContext, "allocated_bytes.all.peak"
-    on = set(models.devices(driver))
+    # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.
+    hip = sys.modules["torch"].version.hip
+    found = []
     for index in range(cuda.device_count()):
-        # One whose allocator gave out memory had tensors on it, if only for a while.
-        if opened(index) and cuda.memory_stats(index).get(peak, 0) >= _LEAST_HELD:
-            on.add(index)
-    return [_described(cuda, index, index in on) for index in range(cuda.device_count())]
+        device = cuda.get_device_properties(index)  # under MIG the slice, its memory included
+        fields = {
+            "number": index,
+            "name": str(device.name),
+            "uuid": str(device.uuid),
+            "memory": int(device.total_memory),
+            "capability": None if hip else f"{device.major}.{device.minor}",
+            # Its allocator gave out memory: it had tensors on it, if only for a while.
+            "used": opened(index) and cuda.memory_stats(index).get(peak, 0) > 0,
+        }
+        found.append(fields)
+    return found
 
 
 def gpu_failure() -> str | None:
@@ -278,18 +262,3 @@ def gpu_failure() -> str | None:
         if text.startswith(_FAILED):
             return " ".join(text.removeprefix(_FAILED).partition("(Triggered")[0].split())
     return None
-
-
-def _described(cuda: Any, index: int, is_used: bool) -> dict[str, Any]:
-    """A device as CUDA describes it. Under MIG it is the slice, its memory included."""
-    device = cuda.get_device_properties(index)
-    # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.
-    hip = sys.modules["torch"].version.hip
-    return {
-        "number": index,
-        "name": str(device.name),
-        "uuid": str(device.uuid),
-        "memory": int(device.total_memory),
-        "capability": None if hip else f"{device.major}.{device.minor}",
-        "used": is_used,
-    }

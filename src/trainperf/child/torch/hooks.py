@@ -85,7 +85,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
     # let hooks be added while they run.
     def steps(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.detail is not None and not loops.passive():
-            loops.detail.hooks.steps(optimizer, args, kwargs)
+            loops.detail.steps(optimizer, args, kwargs)
 
     def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
         if loops.process.off:
@@ -95,7 +95,7 @@ def watch_optimizers(loops: TorchLoops, module: Any) -> None:
                 loops.stepped_by_engine(optimizer)
                 return
             if loops.detail is not None:
-                loops.detail.hooks.stepped(optimizer)
+                loops.detail.stepped(optimizer)
             loops.stepped(optimizer)
         except Exception as error:
             loops.process.failed("an update of the weights", error)
@@ -149,7 +149,7 @@ def watch_scalers(loops: TorchLoops, module: Any) -> None:
 
 def watch_modules(loops: TorchLoops, module: Any) -> None:
     built.watch_modules(loops, module)
-    Evaluations(loops, module).watch()
+    Evaluations(loops, module)
 
 
 def watch_dynamo(loops: TorchLoops, module: Any) -> None:
@@ -197,9 +197,6 @@ class Evaluations:
         self._place: dict[str, Any] = {}
         self._hook: Any = None
         self._first: dict[str, Any] | None = None
-
-    def watch(self) -> None:
-        """Wait for a model to be put into evaluation mode."""
         after(self._process, self._cls, "eval", "an evaluation", self._begin)
 
     def _begin(self, model: Any) -> None:
@@ -208,7 +205,7 @@ class Evaluations:
         if self._began is not None and self._updates == self._loops.updates:
             return  # one model after the other
         if self._places.is_new() and self._process.settings.get("leg") is None:
-            self._first_forward()  # of one that never trained on
+            self._forget()  # what never trained on
             self._watch_forward(model)
         self._place = self._places.here()
         self._updates = self._loops.updates
@@ -222,16 +219,15 @@ class Evaluations:
             return
         undo(self._cls, "train")
         began, self._began = self._began, None
-        found = self._first_forward()
-        if self._updates != self._loops.updates:
+        first = self._forget()
+        if began is None or self._updates != self._loops.updates:
             return
-        if found is not None:
-            self._process.record.write("torch_evaluation", **found)
-        if began is not None:
-            if self._loops.training.driver is not None:
-                self._loops.training.driver.evaluated = True
-            seconds = self._process.clock() - began
-            self._process.record.write("evaluation", s=began, seconds=seconds, **self._place)
+        if first is not None:
+            self._process.record.write("torch_evaluation", **first)
+        if self._loops.training.driver is not None:
+            self._loops.training.driver.evaluated = True
+        seconds = self._process.clock() - began
+        self._process.record.write("evaluation", s=began, seconds=seconds, **self._place)
 
     def _watch_forward(self, model: Any) -> None:
         """See the next forward of a model: where it is called, with autograd or not.
@@ -244,22 +240,22 @@ class Evaluations:
         if compiled or getattr(model, "_compiled_call_impl", None) is not None:
             return
 
-        def begins(model: Any) -> None:
+        def begins() -> None:
             self._hook.remove()
             wanted = any(weight.requires_grad for weight in model.parameters())
             self._first = {"where": frames.here(), "grad": torch.is_grad_enabled() and wanted}
 
-        def hook(model: Any, _arguments: Any) -> None:
+        def hook(_model: Any, _arguments: Any) -> None:
             if not torch.compiler.is_compiling():  # else it is a part of another model
-                begins(model)
+                begins()
 
         # A copy that TorchDynamo traces, where it refuses a hook that stands in a file of ours.
         code = hook.__code__.replace(co_filename="<trainperf>")
         traced = FunctionType(code, hook.__globals__, closure=hook.__closure__)
         self._hook = model.register_forward_pre_hook(traced)
 
-    def _first_forward(self) -> dict[str, Any] | None:
-        """See no more of it; the fields of `torch_evaluation`, None if none was called."""
+    def _forget(self) -> dict[str, Any] | None:
+        """The fields of `torch_evaluation`, None if no forward was called; see no more of it."""
         if self._hook is not None:
             self._hook.remove()
         found, self._first, self._hook = self._first, None, None

@@ -15,10 +15,9 @@ from ..timing.losses import plain_loss
 from . import batches as torch_batches
 from . import facts as torch_facts
 from .built.places import Models
-from .compiling import graphs
 from .exchange import exchange as exchanges
 from .exchange.ddp import Ddps
-from .graphs import Captured, capturing
+from .graphs import capturing
 
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from .trainers import Made
 
 
+Update = tuple[list[weakref.ref[Any]], Any, Any]
+"""An update that a CUDA graph makes: by which optimizers, its key as that of a step without a
+graph, and the loss before it."""
 WITHOUT_OPTIMIZER = 3
 """So many backward calls in a process that built no optimizer, and each is an update."""
 IN_BACKWARD = 0
@@ -70,13 +72,16 @@ class TorchLoops(Loops):
         self.detail: Detail | None = None
         self.ddps = Ddps(self)
         self.sums = exchanges.Sums(self)
-        self.captured: Captured | None = None  # of the graph that is being captured
+        # The updates of the CUDA graph that is being captured, and the loss of the next of them.
+        self.captured: list[Update] | None = None
+        self.captured_loss: Any = None
         self.in_backward = False
         self.compiles = False  # something was given to TorchDynamo
-        self.lines: Any = None  # the `LineTrace` whose mode is set
+        self.lines: Any = None  # the `TorchTracer` whose mode is set
         self._within: list[Any] = []
         self._backwards = 0
         self._graphs = 0
+        self._replayed = False
 
     @property
     def optimizers(self) -> list[Any]:
@@ -84,8 +89,7 @@ class TorchLoops(Loops):
         return [one for made in self._optimizers.values() if (one := made()) is not None]
 
     def passive(self) -> bool:
-        """Whether what happens now is none of the loop's own, or is not done but captured."""
-        return self.elsewhere() or capturing()
+        return self.elsewhere() or capturing()  # what is captured is not done
 
     def elsewhere(self) -> bool:
         """Whether what happens now is trainperf's own, or another thread's."""
@@ -108,17 +112,23 @@ class TorchLoops(Loops):
         if self.in_backward and (started is None or type(started).__name__ == "_DummyThread"):
             self._within.append(optimizer)
 
-    def replayed(self, optimizers: list[Any], key: Any, loss: Any) -> None:
-        """A graph was replayed, and in it an update by these optimizers."""
-        if self.losses is not None and loss is not None:
-            self.losses.derived(loss)
-        self._updated(optimizers, key)
+    def replayed(self, captured: list[Update]) -> None:
+        """A graph was replayed, and in it these updates."""
+        if not captured and not self._replayed:  # its steps may be updates of its own
+            self._replayed = True
+            self.process.record.write("torch_replay")
+        for references, key, loss in captured:
+            if self.losses is not None and loss is not None:
+                self.losses.derived(loss)
+            self._updated([one for made in references if (one := made()) is not None], key)
 
     def _updated(self, optimizers: list[Any], key: Any) -> None:
         """Optimizers updated the weights; of one that is gone another may have the number."""
         if capturing():
             if self.captured is not None:
-                self.captured.update(optimizers, key)
+                update = [weakref.ref(optimizer) for optimizer in optimizers], key
+                self.captured.append((*update, self.captured_loss))
+                self.captured_loss = None
             return
         self.device.see_streams()
         weights: list[Any] = []
@@ -145,8 +155,9 @@ class TorchLoops(Loops):
         """The loop asks for the gradients of `tensors`: its loss."""
         self.in_backward = True
         if capturing():
-            if self.losses is not None and self.captured is not None:
-                self.captured.derives(plain_loss(tensors))
+            wanted = self.losses is not None and self.captured is not None
+            if wanted and self.captured_loss is None:
+                self.captured_loss = plain_loss(tensors)
             return
         if self.losses is not None:
             self.losses.derived(tensors)
@@ -171,7 +182,10 @@ class TorchLoops(Loops):
 
     def compiled(self) -> bool:
         """Whether TorchDynamo compiled anything since the last time this was asked."""
-        before, self._graphs = self._graphs, graphs()
+        utils: Any = sys.modules.get("torch._dynamo.utils")
+        before = self._graphs
+        if utils is not None:
+            self._graphs = utils.counters["stats"].get("unique_graphs", 0)
         return before != self._graphs
 
     def world(self) -> dict[str, Any] | None:
@@ -228,7 +242,7 @@ class TorchLoops(Loops):
             pass_trace.record(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
-        from .step.pass_trace import TorchTracer
+        from .step.lines import TorchTracer
 
         return TorchTracer(driver, within=driver.kind == "update")
 

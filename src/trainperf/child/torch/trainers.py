@@ -40,15 +40,14 @@ class Made(NamedTuple):
 
 def watch(loops: Any, module: Any) -> None:
     """Note what is made of the class that a library's module defines, if anybody asks for it."""
-    asked = loops.process.settings.get("trainers")
-    if not asked:
-        return
+    library, _, _ = module.__name__.partition(".")
+    library = "lightning" if library == "pytorch_lightning" else library
     process, what = loops.process, "where a trainer is made"
+    names = (process.settings.get("trainers") or {}).get(library, ())
+    if not names:
+        return
 
-    def note(
-        library: str, made: Any, given: dict[str, Any], defaults: dict[str, Any], settles: bool
-    ) -> None:
-        names = asked.get(library, ())
+    def note(made: Any, given: dict[str, Any]) -> None:
         where, how, source = _origin(made)
         fields = {
             "library": library,
@@ -58,30 +57,28 @@ def watch(loops: Any, module: Any) -> None:
             "settings": _plain(given, names),
             "defaults": _plain(defaults, names),
         }
-        settled = {name: getattr(made, name, None) for name in names} if settles else {}
-        loops.trainers.append(Made(weakref.ref(made), fields, _plain(settled, names)))
+        settled = _plain(vars(made), names) if library == "transformers" else {}
+        loops.trainers.append(Made(weakref.ref(made), fields, settled))
 
-    if module.__name__ == "transformers.training_args":
+    if library == "transformers":
         # A dataclass, of which subclasses have a constructor of their own.
         cls = module.TrainingArguments
-        defaults = {one.name: one.default for one in dataclasses.fields(cls)}
+        defaults = {field.name: field.default for field in dataclasses.fields(cls)}
 
         @around(process, cls, "__post_init__")
         def __post_init__(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             given = {name: getattr(self, name, None) for name in defaults}
             original(self, *args, **kwargs)
             with Attempt(process, what):
-                note("transformers", self, given, defaults, True)
+                note(self, given)
 
         return
-    prepares = module.__name__ == "accelerate.accelerator"
-    cls = module.Accelerator if prepares else module.Trainer
+    cls = module.Accelerator if library == "accelerate" else module.Trainer
     signature = inspect.signature(cls.__init__)
     defaults = {name: one.default for name, one in signature.parameters.items() if name != "self"}
 
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = defaults | signature.bind(self, *args, **kwargs).arguments
-        note("accelerate" if prepares else "lightning", self, given, defaults, False)
+        note(self, defaults | signature.bind(self, *args, **kwargs).arguments)
 
     after(process, cls, "__init__", what, made)
 
@@ -136,14 +133,10 @@ def record(driver: Any) -> None:
     if found is None:
         return
     one, held = found
-    settings = dict(one.fields["settings"])
-    for name, before in one.settled.items():  # what was set after it was made
-        now = _plain({name: getattr(held, name, None)}, (name,))
-        if now != {name: before}:
-            settings.update(now)
-    driver.record.write(
-        "torch_trainer", **{**one.fields, "cls": type(held).__name__, "settings": settings}
-    )
+    now = _plain(vars(held), one.settled)  # what was set after it was made
+    set_since = {name: value for name, value in now.items() if value != one.settled[name]}
+    fields = {**one.fields, "settings": one.fields["settings"] | set_since}
+    driver.record.write("torch_trainer", **fields, cls=type(held).__name__)
 
 
 def _of_callers(

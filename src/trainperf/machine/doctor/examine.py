@@ -73,7 +73,6 @@ def conclude(
         *checks.check_gpu_health(machine),
         *checks.check_visible_devices(environment),
         checks.check_instance(machine),
-        *([Check("Container", "ok", machine.container)] if machine.container else []),
         *(check for build in builds for check in (_installed(build), *check_fit(build, machine))),
     ]
     if not builds:

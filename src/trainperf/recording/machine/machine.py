@@ -86,7 +86,6 @@ class Machine:
     instance: Instance | None = None
     instance_reason: str = ""  # why it is None: "not an AWS instance", say
     price: Price | None = None
-    container: str = ""  # "docker", "kubernetes", "sagemaker", …; "" outside one
     omp_num_threads: str | None = None  # as trainperf's own environment has it
 
 

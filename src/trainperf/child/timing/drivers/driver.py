@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,10 +18,11 @@ from ...job import ranks
 from ...process import frames
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
-from ..device import HostClock, LateSteps, Mark, StepTimes
-from ..loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP
+from ..budget import Budget
+from ..device import HostClock, Mark, StepTimes
+from ..legs.leg import Slices
+from ..loop import DONE, INPUT, PROFILE, REAL, RESIDENT, WARM_UP, Plan, RankPlan
 from ..phases import Exhausted, Phases
-from ..schedule import plan_of
 
 if TYPE_CHECKING:
     from ...job.ranks import World
@@ -32,6 +34,9 @@ on tracing is part of what a step costs."""
 ONE_OFF_FIRSTS = 3
 """So many steps right after the input was opened, with no other between them, are left
 out of the times; from then on an epoch has but one step, and opening is part of it."""
+LAG = 2
+"""Steps of a warm-up are told of so many steps later, once their devices have done them: until
+then the host waits, so that it does not run ahead of what is not known yet."""
 OLDEST = 2
 """The generation whose collection goes through all objects (before Python 3.14 and after)."""
 
@@ -73,7 +78,7 @@ class Driver:
         with Attempt(process, "finding the job's ranks"):  # known once its group was made
             training.world = ranks.find(process, training.world, loops.world)
         self.world: World | None = training.world
-        self.plan: Any = plan_of(self, phases)
+        self.plan: Any = self._plan(phases)
         self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = self.evaluated = self._evaluated_before = False
@@ -85,7 +90,7 @@ class Driver:
         self._first = False  # the step under way opened its input
         self._firsts = self._traced = 0  # such steps in a row; those that were left out
         self._times = StepTimes(self.device, self.record)
-        self._warming = LateSteps(self.device)
+        self._late: deque[tuple[Mark, Mark, bool]] = deque()  # steps of the warm-up, until told
         self._closed = False  # all blocks are done
         self._own = 0.0  # seconds of the block that our hooks took
         self._broken = False
@@ -107,6 +112,22 @@ class Driver:
         )
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
+
+    def _plan(self, phases: tuple[str, ...]) -> Any:
+        """The plan of the loop: its own, one that its ranks agree on, slices of a leg."""
+        settings = self.process.settings
+        if settings.get("leg") is not None:
+            return Slices(self, settings["leg"])
+        limits = self.clock, Budget.of(self), phases
+        if self.world is not None:
+            return RankPlan(*limits, self.world, self.kind)
+
+        def left() -> int | None:
+            with Attempt(self.process, "how many steps the loop has left"):
+                return self.steps_left()
+            return None
+
+        return Plan(*limits, left=left)
 
     def sync(self) -> None:
         """Wait until the devices have done what was queued."""
@@ -206,10 +227,6 @@ class Driver:
         if span is None or span.kind == "opening" or (self._closed and not self.ending):
             return False
         return bool(self.clock() - span.since.host > max(3.0, 20 * self.plan.step_estimate()))
-
-    def counts_callbacks(self) -> bool:
-        """Whether what a callback costs now is what it costs in a usual step."""
-        return self.plan.phase in (REAL, RESIDENT)
 
     def beside_steps(self) -> bool:
         """Whether all else is measured, and what stands beside the steps is timed now."""
@@ -340,10 +357,12 @@ class Driver:
             phase = block.phase + ("~" if plan.settling else "")
             self._times.step(phase, block.index, began, now, self.busy)
         if block.phase == WARM_UP:
-            self._warming.append(began, now, not self.disturbed)
-            for seconds, usual in self._warming.done():
+            self._late.append((began, now, not self.disturbed))
+            while self._late and (len(self._late) > LAG or self.device.passed(self._late[0][1])):
+                first, last, usual = self._late.popleft()
+                seconds = self.device.at(last) - self.device.at(first)
                 if plan.step_ended(seconds, usual=usual):
-                    self._warming.clear()
+                    self._late.clear()
                     self._end_block(now)
         elif plan.step_ended(now.host - began.host, usual=not self.disturbed):
             self._end_block(now)

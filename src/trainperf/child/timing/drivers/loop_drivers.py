@@ -58,6 +58,16 @@ class InputDriver(Driver):
         with Attempt(self.process, "the passes of a dataset that is repeated"):
             self._pass = self.loops.batches_of_pass(self._dataset)
 
+    def _from_source(self, take: Callable[[Any], Any], began: float, *ends: type[Exception]) -> Any:
+        """What `take` gives of the input, which is opened again where it `ends` too early."""
+        try:
+            return take(self._source)
+        except ends:
+            if not self.wants_more or not self.reopen():
+                self.ran_out(began)
+                raise
+        return take(self._source)
+
     def took(self, batches: int) -> None:
         """So many batches came from the input."""
         self._of_epoch += batches
@@ -242,13 +252,7 @@ class IteratorDriver(InputDriver):
             self._replayed += 1
             return self.replay(self._ring[self._replayed % len(self._ring)])
         began = self.clock()
-        try:
-            batch = original(self._source)
-        except StopIteration:
-            if not self.wants_more or not self.reopen():
-                self.ran_out(began)
-                raise
-            batch = original(self._source)
+        batch = self._from_source(original, began, StopIteration)
         self.took(1)
         if not resident:
             self._remember(batch)

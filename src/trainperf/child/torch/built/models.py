@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import CodeType
 from typing import Any
 
-from ...process import frames
+from ...process import frames, turns
 from .. import batches
 from . import places as built
 from .places import ModelCall, OptimizerCalls
@@ -47,10 +47,13 @@ generators so (2, Keras 3.15). Weights in 8 bits are integers as well, and more.
 
 
 def record(driver: Any) -> None:
-    """Record each model as an event `torch_model`, those that are trained first."""
-    trained = trained_parameters(driver.loops)
-    for call in models(driver.loops)[:MOST_MODELS]:
-        driver.record.write("torch_model", **model_facts(driver.loops, call, trained))
+    """Record events `torch_model`, those that are trained first, and `torch_optimizer`."""
+    loops, write = driver.loops, driver.record.write
+    trained = trained_parameters(loops)
+    for call in models(loops)[:MOST_MODELS]:
+        write("torch_model", **model_facts(loops, call, trained))
+    for optimizer in loops.optimizers:
+        write("torch_optimizer", **optimizer_facts(loops, optimizer))
 
 
 def models(loops: Any) -> list[ModelCall]:
@@ -202,15 +205,14 @@ def name_called(site: dict[str, Any] | None, model: Any) -> str:
     """
     if site is None or not site.get("end_line"):  # only its line is known
         return ""
-    lines = frames.lines_of(site["file"])[site["line"] - 1 : site["end_line"]]
-    if lines:
-        lines[-1] = lines[-1][: site["end_col"]]
-        lines[0] = lines[0][site["col"] :]
-    try:
-        call = ast.parse("".join(lines).strip(), mode="eval").body
-    except SyntaxError:
-        return ""
-    if not isinstance(call, ast.Call):
+    path, lines = site["file"], (site["line"], site["end_line"])
+    for call in turns.nodes_of(path):
+        if isinstance(call, ast.Call) and (call.lineno, call.end_lineno) == lines:
+            begin = frames.characters(path, call.lineno, call.col_offset)
+            end = frames.characters(path, site["end_line"], call.end_col_offset or 0)
+            if (begin, end) == (site["col"], site["end_col"]):
+                break
+    else:
         return ""
     name = ast.unparse(call.func).removesuffix(".forward").removesuffix(".__call__")
     first, *rest = name.split(".")
@@ -218,22 +220,13 @@ def name_called(site: dict[str, Any] | None, model: Any) -> str:
         return ""
     for frame in frames.users_frames():
         code = frame.f_code
-        if code.co_name == site["function"] and os.path.abspath(code.co_filename) == site["file"]:
+        if code.co_name == site["function"] and os.path.abspath(code.co_filename) == path:
             value = {**frame.f_globals, **frame.f_locals}.get(first)
             for part in rest:
                 held = getattr(value, "__dict__", {})
                 value = held.get(part, held.get("_modules", {}).get(part))
             return name if value is model else ""
     return name
-
-
-def devices(driver: Any) -> list[int]:
-    """The indices of the CUDA devices that models or batches are on."""
-    tensors = list(batches.leaves(driver.batch))
-    for call in models(driver.loops):
-        tensors += call.module.parameters()
-        tensors += batches.leaves(call.arguments)
-    return sorted({one.device.index or 0 for one in tensors if one.device.type == "cuda"})
 
 
 # Tell a `forward` of the user's that computes attention by hand.
@@ -253,24 +246,24 @@ def _attention_by_hand(modules: list[Any]) -> list[dict[str, Any]]:
         classes.setdefault(type(module), module)
     for module in classes.values():
         soft = {name for name, part in module.named_children() if type(part).__name__ == "Softmax"}
-        reached = list(_reached(module, type(module).forward, _DEEPEST, set()))
-        used = Counter(word for _, words in reached for word in words)
+        functions = list(reached(module, type(module).forward, _DEEPEST))
+        used = Counter(word for _, words in functions for word in words)
         products, scales = (sum(used[word] for word in words) for words in (_PRODUCTS, _SCALES))
         if products >= 2 and scales and not used.keys() & _FUSED:
-            heads = (code for code, words in reached if (_SOFTMAXES | soft).intersection(words))
+            heads = (code for code, words in functions if (_SOFTMAXES | soft).intersection(words))
             found |= dict.fromkeys(heads)
     places = map(frames.definition, found)
     return [place | {"end_line": place["line"]} for place in places]
 
 
-def _reached(
-    owner: Any, function: Any, deeper: int, seen: set[int]
+def reached(
+    owner: Any, function: Any, deeper: int, seen: set[int] | None = None
 ) -> Iterator[tuple[CodeType, list[str]]]:
     """A function's code, and that of the user's functions it calls, each with what it uses.
 
     That is operators and names, but for those that stand for the user's functions.
     """
-    code = getattr(function, "__code__", None)
+    code, seen = getattr(function, "__code__", None), set() if seen is None else seen
     if code is None or id(code) in seen or not frames.is_users(code.co_filename):
         return
     seen.add(id(code))
@@ -290,7 +283,7 @@ def _reached(
                     words.append(word)
     yield code, words
     for found in called.values() if deeper else ():
-        yield from _reached(owner, found, deeper - 1, seen)
+        yield from reached(owner, found, deeper - 1, seen)
 
 
 def blocks_of_model(model: Any) -> list[dict[str, Any]]:

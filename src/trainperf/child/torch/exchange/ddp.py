@@ -17,10 +17,8 @@ from ...process import frames
 from ...process.patching import after, around
 
 MIB = 1024**2
-HALVING = {"fp16_compress_hook": 2, "bf16_compress_hook": 2, "FP16_COMPRESS": 2}
-"""Communication hooks that send gradients in half of float32's bytes, by their names."""
-SAME = ("allreduce_hook", "ALLREDUCE")
-"""Those that send what would be sent without them."""
+SAME = ("", "allreduce_hook", "ALLREDUCE")
+"""Communication hooks that send what would be sent without them."""
 SWITCHES = ("require_backward_grad_sync", "require_forward_param_sync")
 
 
@@ -201,16 +199,14 @@ def comm_hook(ddp: Any, data: dict[str, Any]) -> str:
 def sent(ddp: Any) -> tuple[int | None, list[int]]:
     """Bytes of gradients that leave a replica in an exchange, and those of each bucket.
 
-    (None, []) where a communication hook of the user's own decides what is sent.
+    (None, []) where a communication hook decides what is sent.
     """
     data = logged(ddp)
-    hook = comm_hook(ddp, data)
-    if hook and hook not in SAME and hook not in HALVING:
+    if comm_hook(ddp, data) not in SAME:
         return None, []
     whole = sum(weight.nbytes for weight in parameters(ddp))
     named = data.get("rebuilt_bucket_sizes") or data.get("bucket_sizes") or ""
     buckets = [int(word) for word in str(named).replace(",", " ").split()]
     if sum(buckets) != whole:
         buckets = [whole]
-    share = HALVING.get(hook, 1)
-    return whole // share, [size // share for size in buckets]
+    return whole, buckets

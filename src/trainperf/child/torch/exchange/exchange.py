@@ -173,17 +173,6 @@ def world() -> dict[str, Any] | None:
     }
 
 
-def backend(group: Any = None, device: str = "cpu") -> str:
-    """The backend for tensors of a device kind in a group: "gloo", "nccl".
-
-    A group may have one for each kind: "cpu:gloo,cuda:nccl".
-    """
-    dist = distributed()
-    config = str(dist.get_backend_config(group))
-    of = dict(word.partition(":")[::2] for word in config.split(","))
-    return of.get(device) or str(dist.get_backend(group))
-
-
 def sent(loops: Any) -> tuple[int | None, list[int]]:
     """Bytes of gradients that this process gives away in a step, and those of each call.
 
@@ -221,32 +210,29 @@ def record(driver: Any) -> None:
 
 
 def _exchange(loops: Any) -> None:
-    parallel, how, place = data_parallel(loops), method(loops), world()
-    if how and place is not None:
-        ddps = loops.ddps.alive
-        group = ddps[0][0].process_group if ddps else None
-        optimized = (weight for one in loops.optimizers for weight in models.parameters_of(one))
-        weight = next(optimized, None)
-        device = ddps[0][0].device if ddps else getattr(weight, "device", None)
+    parallel, how, dist = data_parallel(loops), method(loops), distributed()
+    fields: dict[str, Any]
+    if how and dist is not None:
+        ddp, _ = next(iter(loops.ddps.alive), (None, None))
+        weights = (one for each in loops.optimizers for one in models.parameters_of(each))
+        device = getattr(next(weights, None) if ddp is None else ddp, "device", None)
+        group = None if ddp is None else ddp.process_group
         size, buckets = sent(loops)
-        loops.process.record.write(
-            "exchange",
-            method=how,
-            backend=backend(group, device.type if device is not None else "cpu"),
-            replicas=int(distributed().get_world_size(group)),
-            bytes=size,
-            buckets=buckets,
-        )
+        # A group may have a backend for each kind of device: "cpu:gloo,cuda:nccl".
+        words = str(dist.get_backend_config(group)).split(",")
+        backends = dict(word.partition(":")[::2] for word in words)
+        backend = backends.get("cpu" if device is None else device.type) or dist.get_backend(group)
+        replicas = int(dist.get_world_size(group))
+        fields = {"method": how, "backend": str(backend), "replicas": replicas}
     elif parallel:
-        model = parallel[0][0]
-        loops.process.record.write(
-            "exchange",
-            method="DataParallel",
-            backend="",
-            replicas=max(1, len(getattr(model, "device_ids", None) or [])),
-            bytes=sum(weight.nbytes for weight in model.parameters() if weight.requires_grad),
-            buckets=[],
-        )
+        model, _ = parallel[0]
+        replicas = max(1, len(getattr(model, "device_ids", None) or []))
+        fields = {"method": "DataParallel", "backend": "", "replicas": replicas}
+        size = sum(weight.nbytes for weight in model.parameters() if weight.requires_grad)
+        buckets = []
+    else:
+        return
+    loops.process.record.write("exchange", **fields, bytes=size, buckets=buckets)
 
 
 # ------------------------------------------------------------------------ the hooks
@@ -254,8 +240,7 @@ def _exchange(loops: Any) -> None:
 
 def watch_sums(loops: Any, module: Any) -> None:
     """See all-reduces; `module` is `torch.distributed.distributed_c10d`."""
-    if hasattr(module, "all_reduce"):  # PyTorch may be built without it
-        around(loops.process, module, "all_reduce")(loops.sums.reduce)
+    around(loops.process, module, "all_reduce")(loops.sums.reduce)
 
 
 def watch_data_parallel(loops: Any, module: Any) -> None:
@@ -357,24 +342,21 @@ def all_reduce(driver: Any, deadline: float) -> None:
 
     `deadline` is a time of the driver's clock. What fails while it is timed is raised.
     """
-    ranks: Any = driver.training.world
-    reason = _untimed(driver.loops, ranks)
-    if not reason:
-        left = max(0.1, min(TIMEOUT_S, deadline - driver.clock()))
-        if not ranks.meet("all_reduce", left):
-            reason = "not all ranks came to time it"
+    left = max(0.1, min(TIMEOUT_S, deadline - driver.clock()))
+    reason = _untimed(driver)
+    if not reason and not driver.training.world.meet("all_reduce", left):
+        reason = "not all ranks came to time it"
     if reason:
         driver.record.write("missing", what="all_reduce", reason=reason)
         return
     dist = distributed()
     group = dist.new_group(timeout=timedelta(seconds=TIMEOUT_S))
     try:
-        total, buckets = sent(driver.loops)
         driver.record.write(
             "all_reduce",
             devices=int(dist.get_world_size()),
             seconds=_timed(driver, dist, group, deadline),
-            bytes=total if total is not None else sum(buckets),
+            bytes=sent(driver.loops)[0],
         )
         driver.sync()
         driver.record.flush()
@@ -382,19 +364,17 @@ def all_reduce(driver: Any, deadline: float) -> None:
         dist.destroy_process_group(group)
 
 
-def _untimed(loops: Any, ranks: Any) -> str:
+def _untimed(driver: Any) -> str:
     """Why nothing can be timed here, "" if it can."""
-    dist = distributed()
+    dist, loops = distributed(), driver.loops
     if dist is None:
         return "the process group is gone"
-    if ranks is None:
+    if driver.training.world is None:
         return "the ranks cannot agree on when to time it"
     if not sent(loops)[1]:
         return "it is not known what is exchanged in a step"
-    for ddp, _ in loops.ddps.alive:
-        if dist.get_world_size(ddp.process_group) != dist.get_world_size():
-            return PARTS
-    return ""
+    sizes = {dist.get_world_size(ddp.process_group) for ddp, _ in loops.ddps.alive}
+    return PARTS if sizes - {dist.get_world_size()} else ""
 
 
 def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> float:
@@ -403,7 +383,10 @@ def _timed(driver: Any, dist: Any, group: Any, deadline: float) -> float:
     All ranks make the same calls at the same time.
     """
     torch: Any = sys.modules["torch"]
-    device, dtype = _kind(driver.loops, torch)
+    ddps = driver.loops.ddps.alive
+    weights = (one for each in driver.loops.optimizers for one in models.parameters_of(each))
+    weight = torch_ddp.parameters(ddps[0][0])[0] if ddps else next(weights)
+    device, dtype = weight.device, weight.dtype
 
     def agreed(number: Any) -> Any:
         """Rank 0's on every rank."""
@@ -439,16 +422,3 @@ def part_of(buckets: list[int]) -> tuple[list[int], float]:
             sizes.append(min(size, left))
             left -= size
     return sizes, sum(sizes) / sum(buckets)
-
-
-def _kind(loops: Any, torch: Any) -> tuple[Any, Any]:
-    """Device and dtype of the gradients as they are sent."""
-    for ddp, _ in loops.ddps.alive:
-        hook = torch_ddp.comm_hook(ddp, torch_ddp.logged(ddp))
-        if hook in torch_ddp.HALVING:
-            dtype = torch.bfloat16 if hook.startswith("bf16") else torch.float16
-        else:
-            dtype = torch_ddp.parameters(ddp)[0].dtype
-        return ddp.device, dtype
-    weight = next(one for each in loops.optimizers for one in models.parameters_of(each))
-    return weight.device, weight.dtype

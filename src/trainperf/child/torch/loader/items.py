@@ -7,7 +7,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -31,36 +31,32 @@ class Spent(Exception):  # noqa: N818 - an outcome, not an error
     """An iterator that can be opened only once is in use by the user's loop."""
 
 
-def sampled(loader: Any, seconds: float, indices: list[Any]) -> tuple[float, float]:
-    """Draw batches of indices into `indices`; return seconds per batch, and to the first.
+def sampled(loader: Any, seconds: float, indices: list[Any]) -> float:
+    """Draw batches of indices into `indices`; return seconds per batch.
 
     What the first takes (shuffling) is spread over the epoch. Raises `Spent`, or ValueError.
     """
     source = loader._index_sampler
     once = any(hasattr(one, "__next__") for one in (loader.sampler, loader.batch_sampler))
-    began = time.monotonic()
+    began = at = time.monotonic()
     iterator = None if once else iter(source)
     if iterator is None or iterator is source or iterator is sampler_of(loader):
         raise Spent("its sampler can be gone through only once")
-    drawn = 0
-    first = at = 0.0
-    for each in iterator:
+    drawn, first = 0, 0.0
+    for drawn, each in enumerate(iterator, 1):
         at = time.monotonic()
-        drawn += 1
-        if drawn == 1:
-            first = at - began
+        first = first or at - began
         if len(indices) < KEPT:
             indices.append(each)
         if at - began > seconds or drawn >= MOST_SAMPLED:
             break
     if not drawn:
         raise ValueError("its sampler gave no index")
-    try:
+    whole = drawn
+    with suppress(TypeError):  # it has no length
         whole = max(drawn, len(source))
-    except TypeError:
-        whole = drawn
     rest = (at - began - first) / (drawn - 1) if drawn > 1 else 0.0
-    return rest + first / whole, first
+    return rest + first / whole
 
 
 class Items:
@@ -75,7 +71,7 @@ class Items:
         self.iterable = is_iterable(loader)
         self.batch_items = (batch_size(loader) or 1) if self.batched else 1
         self.made = 0
-        self.seconds = self.first_s = 0.0
+        self.seconds = 0.0
         self.last: Any = None
         self._kept: list[Any] = []
         self._bytes = 0
@@ -87,7 +83,6 @@ class Items:
         """
         groups: Any
         fetch: Callable[[Any], Any]
-        firsts = 0
         if self.iterable:
             iterator = iter(self.dataset)
             if iterator is self.dataset:
@@ -102,6 +97,7 @@ class Items:
             if _fetches_whole(self.dataset):
                 groups, fetch = indices, self.dataset.__getitems__
         began = warm = time.monotonic()
+        firsts, first_s = 0, 0.0
         for group in groups:
             try:
                 got = fetch(group)
@@ -109,7 +105,7 @@ class Items:
                 break
             now = time.monotonic()
             if not self.made:
-                warm, self.first_s, firsts = now, now - began, len(got)
+                warm, first_s, firsts = now, now - began, len(got)
             self.made += len(got)
             for item in got:
                 self.last = item
@@ -123,7 +119,7 @@ class Items:
         if not self.made:
             raise ValueError("the dataset gave no item")
         more = self.made - firsts
-        self.seconds = (now - warm) / more if more else self.first_s / firsts
+        self.seconds = (now - warm) / more if more else first_s / firsts
 
     def repeat(self, indices: list[Any]) -> bool | None:
         """Whether the first items made again are the same; None where that cannot be told."""

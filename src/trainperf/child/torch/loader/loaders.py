@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import sys
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -14,12 +15,9 @@ from ...process.patching import after, around, before
 from ...process.process import Attempt
 from . import settings
 
-LIVE = 16
-"""Of one place so many loaders are kept in sight, the latest ones."""
-
 
 class Place:
-    """The loaders that one call of the user's built.
+    """The loaders that one call of the user's built; `reference` is the last of them.
 
     `direct` says that the call is that of the loader's class; a library built it otherwise.
     """
@@ -32,20 +30,7 @@ class Place:
         self.settings: dict[str, Any] = {}
         self.dataset: tuple[int, type] | None = None
         self.shared_state: str | None = None
-        self.references: list[weakref.ref[Any]] = []
-
-    def took(self, loader: Any) -> None:
-        """Count a loader that was built here."""
-        self.built += 1
-        self.dataset = id(loader.dataset), type(loader.dataset)
-        self.settings = settings.settings_of(loader)
-        self.references = [one for one in self.references[1 - LIVE :] if one() is not None]
-        self.references.append(weakref.ref(loader))
-
-    def loader(self) -> Any:
-        """The latest loader of this place that is still there, or None."""
-        found = [one for reference in self.references if (one := reference()) is not None]
-        return found[-1] if found else None
+        self.reference: Callable[[], Any] = lambda: None
 
 
 def watch_places(loops: Any, module: Any) -> None:
@@ -61,7 +46,11 @@ def watch_places(loops: Any, module: Any) -> None:
         key, caller = _key(loader), sys._getframe(2)  # beyond the hook
         if key not in loops.loader_places:
             loops.loader_places[key] = Place(where, _is_direct(loader, caller, frame))
-        loops.loader_places[key].took(loader)
+        place = loops.loader_places[key]
+        place.built += 1
+        place.dataset = id(loader.dataset), type(loader.dataset)
+        place.settings = settings.settings_of(loader)
+        place.reference = weakref.ref(loader)
 
     def iterated(loader: Any) -> None:
         place = loops.loader_places.get(_key(loader))
@@ -116,7 +105,7 @@ def record(driver: Any) -> None:
         role = "training" if feeds or key in beside else ""
         if place.iterated and not role and key != own:
             role = "evaluation"
-        _write(driver, place, training if feeds else place.loader(), role)
+        _write(driver, place, training if feeds else place.reference(), role)
 
 
 def record_again(driver: Any) -> None:

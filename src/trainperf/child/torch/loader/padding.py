@@ -6,7 +6,9 @@ must agree.
 
 from __future__ import annotations
 
+import itertools
 import statistics
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,24 +30,23 @@ def padded(batches: list[Any], size: int | None = None) -> dict[str, Any] | None
     sequences of a tensor of features. Lengths are counted on the host, of a few batches. Where
     a batch has `size` samples in the second dimension, time comes first: it is left out.
     """
-    lengths, widths, longest = list[int](), list[int](), list[int]()
-    place: dict[str, Any] = {}
+    ends, widths, place = list[list[int]](), list[int](), dict[str, Any]()
     for batch in batches[-MOST_BATCHES:]:
         for leaf in torch_batches.leaves(batch):
             time_first = leaf.dim() > 1 and leaf.shape[0] != size == leaf.shape[1]
-            if not time_first and (ends := sequence_ends(leaf)):
-                lengths += ends
-                widths += [int(leaf.shape[1])] * len(ends)
-                longest.append(max(ends))
+            if not time_first and (found := sequence_ends(leaf)):
+                ends.append(found)
+                widths += [int(leaf.shape[1])] * len(found)
                 place = _place(batch, leaf)
                 break
+    lengths = sorted(itertools.chain(*ends))
     if len(lengths) < SHORTEST or sum(lengths) == sum(widths):
         return None
     return {
-        "lengths": sorted(lengths),
-        "padded": sum(widths) / len(widths),
-        "batch": len(lengths) // len(longest),
-        "longest": sum(longest) / len(longest),
+        "lengths": lengths,
+        "padded": statistics.fmean(widths),
+        "batch": len(lengths) // len(ends),
+        "longest": statistics.fmean(map(max, ends)),
         "place": place or None,
     }
 
@@ -111,49 +112,33 @@ def lengths_in_items(items: list[Any], batch: Any) -> dict[str, Any] | None:
     if len(ends) != len(items) or len(set(ends)) < 2:
         return None
     for at, values in _members(items):
-        steps = map(_length, values)
-        apart = {None if a is None else a - b for a, b in zip(steps, ends, strict=True)}
-        if len(apart) == 1 and None not in apart:
+        lengths = [_length(value) for value in values]
+        if None not in lengths and len({a - b for a, b in zip(lengths, ends, strict=True)}) == 1:
             return {"at": at, "how": "len"}
-        if (found := _given(values, ends)) is not None:
-            return {"at": at, "how": "given", **found}
+        tensors = all(torch_batches.is_tensor(value) and value.dim() in (1, 2) for value in values)
+        if tensors and len({tuple(value.shape) for value in values}) == 1:
+            rows = sys.modules["torch"].stack(values)
+            if sequence_ends(rows) == ends:  # padding ends them as it ends the batch's
+                value, features = given_steps(rows)[1], rows.dim() == 3
+                return {"at": at, "how": "given", "value": value, "features": features}
     return None
 
 
 def _members(items: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
     first = items[0]
+    keys: Any = [None]
     if isinstance(first, (tuple, list)) and not all(isinstance(one, (int, float)) for one in first):
-        for at in range(len(first)):
-            yield at, [item[at] for item in items]
+        keys = range(len(first))
     elif hasattr(first, "keys"):
-        for key in first.keys():  # noqa: SIM118 - not all iterate keys
-            if isinstance(key, str):
-                yield key, [item[key] for item in items]
-    else:
-        yield None, items
+        keys = [key for key in first.keys() if isinstance(key, str)]  # noqa: SIM118
+    for key in keys:
+        yield key, items if key is None else [item[key] for item in items]
 
 
-def _length(value: Any) -> int | None:
+def _length(value: Any) -> Any:
     if isinstance(value, (str, dict)) or getattr(value, "ndim", 1) == 0:
         return None
-    try:
-        return len(value)
-    except TypeError:
-        return None
-
-
-def _given(values: list[Any], ends: list[int]) -> dict[str, Any] | None:
-    """The padding of rows that are of one length, where it ends them as it ends the batch's."""
-    import torch
-
-    if not all(torch_batches.is_tensor(value) and value.dim() in (1, 2) for value in values):
-        return None
-    if len({tuple(value.shape) for value in values}) != 1:
-        return None
-    rows = torch.stack(values)
-    if sequence_ends(rows) != ends:
-        return None
-    return {"value": given_steps(rows)[1], "features": rows.dim() == 3}
+    return len(value) if hasattr(value, "__len__") else None
 
 
 # Whether a model gives the same without the padding of its batch.
@@ -284,28 +269,27 @@ def _tokens(batch: Any, models: list[Any]) -> tuple[int, int | None] | None:
     """Tokens in a batch, and the real ones among them, None where these cannot be told."""
     named = dict(members(batch)[1]) or dict(enumerate(torch_batches.leaves(batch)))
     tensors = {key: one for key, one in named.items() if torch_batches.is_tensor(one)}
-    held = [tensors["input_ids"]] if "input_ids" in tensors else tensors.values()
     parts = [part for model in models for part in model.modules()]
     configs = [getattr(model, "config", None) for model in models]
-    for ids in held:
-        tables = _tables(ids, parts)
-        if not tables:
-            continue
+    sequential = any(hasattr(config, "vocab_size") for config in configs) or any(
+        cls.__name__ in SEQUENCES for part in parts for cls in type(part).__mro__
+    )
+    for ids in [tensors["input_ids"]] if "input_ids" in tensors else tensors.values():
         others = {key: one for key, one in tensors.items() if one is not ids}
-        masks = [one for key, one in others.items() if _is_mask(key, one, ids)]
-        follow = any(
-            one.numel() == ids.numel() and one.dtype == ids.dtype for one in others.values()
-        )
-        names = {cls.__name__ for part in parts for cls in type(part).__mro__}
-        reads = any(hasattr(config, "vocab_size") for config in configs)
-        if not (masks or follow or reads or names.intersection(SEQUENCES)):
-            continue
+        tables = _tables(ids, parts)
+        masks = [one for key, one in others.items() if _is_mask(key, one, ids)] if tables else []
         if masks:
             return ids.numel(), int((masks[0] != 0).sum())
-        # The index of padding, by the embedding of the tokens or the model's configuration.
-        told = [getattr(config, "pad_token_id", None) for config in configs]
-        pads = [pad for pad in (*(one.padding_idx for one in tables), *told) if type(pad) is int]
-        return ids.numel(), int((ids != pads[0]).sum()) if pads else None
+        alike = [
+            one for one in others.values() if (one.numel(), one.dtype) == (ids.numel(), ids.dtype)
+        ]
+        if tables and (sequential or alike):
+            # The index of padding, by the embedding of the tokens or the model's configuration.
+            told = [getattr(config, "pad_token_id", None) for config in configs]
+            pads = [
+                pad for pad in (*(one.padding_idx for one in tables), *told) if type(pad) is int
+            ]
+            return ids.numel(), int((ids != pads[0]).sum()) if pads else None
     return None
 
 

@@ -8,23 +8,22 @@ from __future__ import annotations
 import io
 import sys
 import types
+import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from types import CodeType
 from typing import Any
 
 from ...process import frames
+from ..built.models import reached
 
 MAKERS = ("__getitems__", "__getitem__", "__iter__", "__next__")
 INNER = ("dataset", "_dataset", "datasets")
 """Where datasets that wrap others keep them: Subset, ConcatDataset."""
 TRANSFORMS = ("transform", "transforms", "target_transform", "collate", "fn")
-ASKS = (
-    "get_worker_info",
-    "worker_info",
-    "_worker_info",
-    "split_by_worker",
-    "split_dataset_by_node",
+ASKS = frozenset(
+    ("get_worker_info", "worker_info", "_worker_info", "split_by_worker", "split_dataset_by_node")
 )
 """Names by which an iterable dataset gives each worker a part of its own."""
 DEEPEST = 5
@@ -150,32 +149,16 @@ def sharded(loader: Any) -> bool | None:
         return None
     if loader.worker_init_fn is not None:
         return True
-    for one in inner(loader.dataset):
-        if type(one).__module__.startswith("datasets."):
+    for dataset in inner(loader.dataset):
+        if type(dataset).__module__.startswith("datasets."):
             return True
-        if not all(_names(code).isdisjoint(ASKS) for code in _reached(type(one))):
-            return True
+        for base in type(dataset).__mro__:
+            for member in vars(base).values():
+                function = getattr(member, "__func__", getattr(member, "fget", member))
+                called = reached(dataset, getattr(function, "__wrapped__", function), 1)
+                if any(not ASKS.isdisjoint(words) for _, words in called):
+                    return True
     return False
-
-
-def _reached(cls: type) -> Iterator[CodeType]:
-    """The code of a dataset class that the user wrote, and of the functions it calls."""
-    for base in cls.__mro__:
-        for member in list(vars(base).values()):
-            function = getattr(member, "__func__", getattr(member, "fget", None) or member)
-            code = users_code(function) if callable(function) else None
-            if code is None:
-                continue
-            yield code
-            around = getattr(function, "__globals__", {})
-            for name in _names(code):
-                called = around.get(name)
-                if callable(called) and not isinstance(called, type):
-                    yield from filter(None, [users_code(called)])
-
-
-def _names(code: CodeType) -> set[str]:
-    return {name for one in frames.nested(code) for name in (*one.co_names, *one.co_freevars)}
 
 
 # What a dataset holds that worker processes must not share, and its random generators.
@@ -186,21 +169,18 @@ MOST_OF_ONE = 50
 STREAMS = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
 
 HANDLES = {
-    "h5py.File": "an open HDF5 file",
-    "h5py.Group": "part of an open HDF5 file",
-    "h5py.Dataset": "part of an open HDF5 file",
+    **dict.fromkeys(("h5py.File", "h5py.Group", "h5py.Dataset"), "an open HDF5 file"),
+    **dict.fromkeys(("zipfile.ZipFile", "tarfile.TarFile"), "an open archive"),
+    **dict.fromkeys(("_thread.lock", "_thread.RLock"), "a lock"),
     "lmdb.Environment": "an open LMDB environment",
     "sqlite3.Connection": "an open SQLite connection",
-    "zipfile.ZipFile": "an open archive",
-    "tarfile.TarFile": "an open archive",
     "socket.socket": "an open socket",
     "threading.Thread": "a thread",
-    "_thread.lock": "a lock",
-    "_thread.RLock": "a lock",
 }
 NOT_ENTERED = {"datasets", "logging", "pandas", "pyarrow", "tokenizers", "transformers"}
 """Libraries whose objects workers are known to take over, whatever they hold."""
 GENERATORS = {"random.Random", "numpy.Generator", "numpy.RandomState", "torch.Generator"}
+PLAIN = (str, bytes, int, float, type(None), type)
 
 
 def shared_state(dataset: Any) -> str:
@@ -212,43 +192,31 @@ def shared_state(dataset: Any) -> str:
     return next((f"`{path}` is {what}" for path, what in found), "")
 
 
-def generators(dataset: Any) -> list[tuple[str, Any]]:
-    """The random generators a dataset holds, each with the path to it."""
-    return [
-        (path, value)
-        for path, value in _held(dataset)
-        if {f"{_root(base)}.{base.__name__}" for base in type(value).__mro__} & GENERATORS
-    ]
+def random_states(dataset: Any) -> dict[str, str]:
+    """The states of the random streams, as text to compare: the global ones, by their library.
 
-
-def generator_state(generator: Any) -> str:
-    """The state of a random generator, as text to compare; "" where it tells none."""
-    if hasattr(generator, "bit_generator"):  # NumPy's
-        return _text(generator.bit_generator.state)
-    state = getattr(generator, "getstate", None) or getattr(generator, "get_state", None)
-    try:
-        return _text(state()) if state is not None else ""
-    except NotImplementedError:  # Python's `SystemRandom`
-        return ""
+    And those that a dataset holds, by the path to them.
+    """
+    states = global_states()
+    for path, value in _held(dataset):
+        if not GENERATORS.isdisjoint(_kinds(value)):
+            told = getattr(value, "getstate", None) or getattr(value, "get_state", None)
+            with suppress(NotImplementedError):  # Python's `SystemRandom`
+                states[path] = told() if told is not None else value.bit_generator.state
+    return {name: _text(state) for name, state in states.items()}
 
 
 def _held(dataset: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a dataset, each with the path to it, breadth first."""
-    level: list[tuple[str, Any]] = [("self", dataset)]
-    seen = {id(dataset)}
+    level, seen = [("self", dataset)], {id(dataset)}
     for _ in range(DEEPEST):
-        following: list[tuple[str, Any]] = []
-        for path, holder in level:
-            for name, value in _parts(path, holder):
-                plain = isinstance(value, (str, bytes, int, float, bool, type(None), type))
-                if plain or id(value) in seen:
-                    continue
+        parts = [part for path, holder in level for part in _parts(path, holder)]
+        level = []
+        for path, value in parts:
+            if not isinstance(value, PLAIN) and id(value) not in seen and len(seen) < MOST_VALUES:
                 seen.add(id(value))
-                if len(seen) > MOST_VALUES:
-                    return
-                yield name, value
-                following.append((name, value))
-        level = following
+                level.append((path, value))
+                yield path, value
 
 
 def _parts(path: str, holder: Any) -> list[tuple[str, Any]]:
@@ -261,40 +229,38 @@ def _parts(path: str, holder: Any) -> list[tuple[str, Any]]:
     layer = library in ("torch", "numpy") and not hasattr(holder, "__getitem__")
     if code or layer or library in NOT_ENTERED or not isinstance(fields, dict):
         return []
-    return [(f"{path}.{name}", value) for name, value in list(fields.items())[:MOST_OF_ONE]]
+    return [(f"{path}.{name}", value) for name, value in islice(fields.items(), MOST_OF_ONE)]
 
 
 def _root(cls: type) -> str:
     return (cls.__module__ or "").partition(".")[0]
 
 
+def _kinds(value: Any) -> list[str]:
+    return [f"{_root(base)}.{base.__name__}" for base in type(value).__mro__]
+
+
 def _handle(value: Any) -> str:
     """The kind of a handle that two processes must not share, "" for any other value."""
-    if isinstance(value, io.IOBase):
-        harmless = isinstance(value, (io.BytesIO, io.StringIO)) or value in STREAMS
-        return "" if harmless or value.closed else "an open file"
     if isinstance(value, types.GeneratorType):
         return "a generator, which only one process can go through"
-    for cls in type(value).__mro__:
-        what = HANDLES.get(f"{_root(cls)}.{cls.__name__}", "")
-        if what:
-            return "" if _is_closed(value) else what
     if getattr(value, "is_cuda", False) is True:
         return "a tensor on the GPU"
-    return ""
-
-
-def _is_closed(value: Any) -> bool:
-    """Whether a handle was closed, as those that can say so say it."""
+    what = next(filter(None, map(HANDLES.get, _kinds(value))), "")
+    if isinstance(value, io.IOBase):
+        harmless = isinstance(value, (io.BytesIO, io.StringIO)) or value in STREAMS
+        what = "" if harmless else "an open file"
     if _root(type(value)) == "h5py":
-        return not bool(value)
-    if isinstance(getattr(value, "NameToInfo", None), dict):  # a `ZipFile`
-        return getattr(value, "fp", None) is None
-    return getattr(value, "closed", getattr(value, "_closed", False)) is True
+        closed = not value
+    elif isinstance(value, zipfile.ZipFile):
+        closed = value.fp is None
+    else:
+        closed = getattr(value, "closed", getattr(value, "_closed", False)) is True
+    return "" if closed else what
 
 
 def global_states() -> dict[str, Any]:
-    """The states of the global random streams of Python, NumPy and PyTorch, to compare."""
+    """The states of the global random streams of Python, NumPy and PyTorch."""
     import random
 
     numpy: Any = sys.modules.get("numpy.random")
@@ -303,11 +269,6 @@ def global_states() -> dict[str, Any]:
         "Python": random.getstate(),
         "PyTorch": sys.modules["torch"].get_rng_state(),
     }
-
-
-def drawn(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether any global stream was drawn from between two states."""
-    return any(_text(before[name]) != _text(after[name]) for name in before if name in after)
 
 
 def _text(state: Any) -> str:

@@ -24,13 +24,7 @@ from ...process.patching import around, undo
 from ...process.process import Attempt, Guard
 from ...timing.budget import Budget
 from . import loaders, settings
-from .items import (
-    Items,
-    cores_used,
-    own_threads,
-    sampled,
-    value_bytes,
-)
+from .items import Items, cores_used, own_threads, sampled, value_bytes
 from .padding import lengths_in_items
 from .settings import batch_size, is_iterable, sampler_of
 
@@ -88,40 +82,39 @@ class _Taking:
 
     def all(self) -> None:
         """Time every stage in turn; what fails says why, and what comes after it as well."""
-        names = stage_names(self.loader)
-        for index, name in enumerate(names):
-            self.driver.record.write("stage", index=index, **describe(self.loader, name))
+        record, missing = self.driver.record, ""
         steps = {SAMPLER: self._sample, ITEM: self._make_items, COLLATE: self._collate}
-        missing = ""
-        for index, name in enumerate(names):
-            left = len(names) - index
+        if is_iterable(self.loader):
+            del steps[SAMPLER]
+        for index, name in enumerate(steps):
+            record.write("stage", index=index, **describe(self.loader, name))
+        for index, (name, step) in enumerate(steps.items()):
+            left = len(steps) - index
             share = (self.deadline - time.monotonic()) / left
-            timed: dict[str, Any] = {"missing": missing}
+            timed: dict[str, Any] = {}
             if not missing and share <= 0.0:
-                budget = Budget.of(self.driver)
-                timed = {"missing": budget.lacking(STAGE_S * left, time.monotonic())}
+                missing = Budget.of(self.driver).lacking(STAGE_S * left, time.monotonic())
             elif not missing:
                 try:
-                    timed = steps[name](min(STAGE_S, share))
+                    timed = step(min(STAGE_S, share))
                 except Exception as error:
-                    timed = {"missing": f"{type(error).__name__}: {error}"[:300]}
-            self.driver.record.write("stage_time", index=index, **timed)
-            self.driver.record.flush()
-            if name == ITEM and not missing and "missing" in timed:
-                self.driver.record.write("missing", what="stages", reason=timed["missing"])
-            missing = str(timed.get("missing", ""))
+                    missing = f"{type(error).__name__}: {error}"[:300]
+                    if name == ITEM:
+                        record.write("missing", what="stages", reason=missing)
+            record.write("stage_time", index=index, **(timed or {"missing": missing}))
+            record.flush()
         with Attempt(self.driver.process, "the room for temporary files"):
             free = shutil.disk_usage(tempfile.gettempdir()).free
             self.driver.process.fact("temporary_free", free)  # for items that are kept in files
 
-    def _timed(self, seconds: float, **more: Any) -> dict[str, Any]:
-        """The event of a stage that adds so many seconds to making a batch."""
+    def _timed(self, seconds: float, elements: int = 1, **more: Any) -> dict[str, Any]:
+        """The event of a stage that adds so many seconds to making a batch, of its `elements`."""
         self.seconds += seconds
-        return {"seconds": self.seconds, "elements_per_step": self.per_step, **more}
+        per_step = self.per_step * elements
+        return {"seconds": self.seconds / elements, "elements_per_step": per_step, **more}
 
     def _sample(self, seconds: float) -> dict[str, Any]:
-        per_batch, first = sampled(self.loader, seconds, self.indices)
-        return self._timed(per_batch, first_s=first)
+        return self._timed(sampled(self.loader, seconds, self.indices))
 
     def _make_items(self, seconds: float) -> dict[str, Any]:
         """Make items as workers would, and see what they draw on and how many cores they use."""
@@ -132,37 +125,29 @@ class _Taking:
         dataset = self.loader.dataset
         dataset = _copied(dataset) if self.loader.num_workers else dataset
         self.items = items = Items(dataset, self.loader)
-        before = settings.global_states()
-        held = [
-            (path, one, settings.generator_state(one)) for path, one in settings.generators(dataset)
-        ]
-        accesses = Accesses(self.driver.process)
-        with own_threads(self.loader) as threads, accesses.timed():
+        before = settings.random_states(dataset)
+        with own_threads(self.loader) as threads, timed_accesses(self.driver.process) as calls:
             used = cores_used(lambda: items.make(self.indices, seconds))
-        self.facts["accesses"] = accesses.of_items(items.made, items.seconds)
+        self.facts["accesses"] = accesses_of_items(calls, items.made, items.seconds)
         self.facts["item_threads"] = threads if used > 1.3 else 1
-        self.facts["random"] = settings.drawn(before, settings.global_states())
-        moved = [path for path, one, state in held if settings.generator_state(one) != state]
-        if moved and self.loader.num_workers == 0:
+        after = settings.random_states(dataset)
+        drawn = [name for name, state in before.items() if after.get(name) != state]
+        own = [name for name in drawn if name.startswith("self")]  # a generator of the dataset's
+        self.facts["random"] = len(drawn) > len(own)
+        if own and self.loader.num_workers == 0:
             self.facts["shared_state"] = (
-                f"`{moved[-1]}` is a random generator, and each worker would draw the same "
+                f"`{own[-1]}` is a random generator, and each worker would draw the same "
                 "numbers from its copy"
             )
-        self.facts["repeats"] = False if self.facts["random"] or moved else None
-        if self.facts["repeats"] is None:
+        self.facts["repeats"] = False if drawn else None
+        if not drawn:
             with own_threads(self.loader), Attempt(self.driver.process, "items made a second time"):
                 self.facts["repeats"] = items.repeat(self.indices)
         size = items.batch_items
-        timed = self._timed(items.seconds * size, first_s=items.first_s)
-        return timed | {
-            "seconds": timed["seconds"] / size,
-            "elements_per_step": self.per_step * size,
-            "element_bytes": value_bytes(items.last),
-        }
+        return self._timed(items.seconds * size, size, element_bytes=value_bytes(items.last))
 
     def _collate(self, seconds: float) -> dict[str, Any]:
         data: Any = None
-        batch: Any = None
         times: list[float] = []
         until = time.monotonic() + seconds
         with own_threads(self.loader):
@@ -174,33 +159,28 @@ class _Taking:
                 if times[-1] > seconds:
                     break
         with Attempt(self.driver.process, "the lengths of items"):
-            self.facts["length"] = (
-                lengths_in_items(data, batch) if isinstance(data, list) and data else None
-            )
+            items = data if isinstance(data, list) else []
+            self.facts["length"] = lengths_in_items(items, batch) if items else None
         usual_s = statistics.fmean(times[1:] or times)  # the first may import or compile
-        return self._timed(usual_s, element_bytes=value_bytes(batch), first_s=times[0])
-
-
-def stage_names(loader: Any) -> list[str]:
-    """The stages of a loader, in order; an iterable dataset has no sampler."""
-    return [ITEM, COLLATE] if is_iterable(loader) else [SAMPLER, ITEM, COLLATE]
+        return self._timed(usual_s, element_bytes=value_bytes(batch))
 
 
 def describe(loader: Any, name: str) -> dict[str, Any]:
     """One stage as an event has it, without its times."""
-    code = None
     arguments: dict[str, Any] = {"batch_size": batch_size(loader)}
     if name == SAMPLER:
         code = settings.users_code(getattr(type(sampler_of(loader)), "__iter__", None))
     elif name == ITEM:
         code = settings.users_item(loader.dataset)
         arguments |= {"workers": loader.num_workers, "prefetch_factor": loader.prefetch_factor}
-    elif name == COLLATE:
+    else:
         code = settings.users_code(loader.collate_fn)
         called = getattr(loader.collate_fn, "func", loader.collate_fn)
         arguments["collate_fn"] = str(getattr(called, "__name__", type(called).__name__))
-    users = name == ITEM or code is not None
-    cardinality = None
+    users, function, cardinality = name == ITEM or code is not None, None, None
+    if code is not None:
+        qualified = code.co_qualname.replace("<locals>.", "")
+        function = frames.definition(code) | {"name": qualified}
     with suppress(Exception):  # no length, or one of the user's that fails
         cardinality = len(loader.dataset if name == ITEM else loader._index_sampler)
     return {
@@ -208,9 +188,7 @@ def describe(loader: Any, name: str) -> dict[str, Any]:
         "where": getattr(loader, "_trainperf_site", None) if users else None,
         "by_user": users,
         "arguments": arguments,
-        "function": None
-        if code is None
-        else frames.definition(code) | {"name": code.co_qualname.replace("<locals>.", "")},
+        "function": function,
         "cardinality": cardinality,
     }
 
@@ -236,62 +214,59 @@ def _copied(dataset: Any, depth: int = 0) -> Any:
 # has imported.
 
 
-class Accesses:
-    """Seconds of such calls and how many there were, by the name of what is called."""
+@contextmanager
+def timed_accesses(process: Guard) -> Iterator[dict[str, list[tuple[float, str]]]]:
+    """Time such calls while the block runs: by what is called, seconds and the file opened."""
+    found: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+    replaced, inside = [], False
 
-    def __init__(self, process: Guard) -> None:
-        self._process = process
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._files: defaultdict[str, list[str]] = defaultdict(list)
-        self._inside = False
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Time them while the block runs; put back what was replaced."""
-        replaced = []
-        try:
-            for module, name in _ACCESSES:
-                cls, _, last = name.rpartition(".")
-                owner: Any = sys.modules.get(module)
-                owner = getattr(owner, cls, None) if cls else owner
-                if owner is not None and hasattr(owner, last):
-                    call = partial(self._call, module, name)
-                    around(self._process, owner, last, ours=True)(call)
-                    replaced.append((owner, last))
-            yield
-        finally:
-            for owner, last in replaced:
-                undo(owner, last)
-
-    def _call(self, module: str, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def call(module: str, name: str, original: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Make and time a call; not one within another, or of what is no name of a file."""
+        nonlocal inside
         given = next(iter([*args[name.endswith("__init__") :], *kwargs.values()]), None)
         named = isinstance(given, (str, bytes, os.PathLike))  # h5py makes files of others
         opens = not name.endswith(".close")
-        if self._inside or (opens and not named):
+        if inside or (opens and not named):
             return original(*args, **kwargs)
-        self._inside, began = True, time.monotonic()
+        inside, began = True, time.monotonic()
         try:
             return original(*args, **kwargs)
         finally:
-            self._inside = False
-            called = f"{module}.{name.split('.')[0]}"
-            self._seconds[called] += time.monotonic() - began
-            if opens:
-                self._files[called].append(str(given))
+            inside, seconds = False, time.monotonic() - began
+            found[f"{module}.{name.split('.')[0]}"].append((seconds, str(given) if opens else ""))
 
-    def of_items(self, made: int, item_s: float) -> list[dict[str, Any]]:
-        """What was called for so many items: calls and seconds for each, the share of `item_s`.
+    try:
+        for module, name in _ACCESSES:
+            cls, _, last = name.rpartition(".")
+            owner: Any = sys.modules.get(module)
+            owner = getattr(owner, cls, None) if cls else owner
+            if owner is not None and hasattr(owner, last):
+                around(process, owner, last, ours=True)(partial(call, module, name))
+                replaced.append((owner, last))
+        yield found
+    finally:
+        for owner, last in replaced:
+            undo(owner, last)
 
-        `repeated` is the share of calls that were given a file which another was given.
-        """
-        return [
-            {
-                "name": name,
-                "calls": len(files) / made,
-                "seconds": self._seconds[name] / made,
-                "repeated": 1 - len(set(files)) / len(files),
-                "share": min(1.0, self._seconds[name] / made / max(item_s, 1e-9)),
-            }
-            for name, files in self._files.items()
-        ]
+
+def accesses_of_items(
+    found: dict[str, list[tuple[float, str]]], made: int, item_s: float
+) -> list[dict[str, Any]]:
+    """What was called for so many items: calls and seconds for each, the share of `item_s`.
+
+    `repeated` is the share of calls that were given a file which another was given.
+    """
+    told = []
+    for name, calls in found.items():
+        seconds, files = (
+            sum(spent for spent, _ in calls) / made,
+            [file for _, file in calls if file],
+        )
+        if files:
+            repeated, share = (
+                1 - len(set(files)) / len(files),
+                min(1.0, seconds / max(item_s, 1e-9)),
+            )
+            counted = {"calls": len(files) / made, "seconds": seconds}
+            told.append({"name": name, **counted, "repeated": repeated, "share": share})
+    return told

@@ -12,7 +12,7 @@ from ...process.process import in_words
 from ...timing.budget import Budget
 from ...timing.probing import CALLS, PROBE_S, alternate
 from .. import batches, memory
-from ..built.places import ModelCall
+from ..built.models import models
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -27,7 +27,6 @@ SLOWER = 5
 
 _SHARDED = ("DTensor", "FlatParameter", "FSDPModule", "FullyShardedDataParallel")
 """Kinds of parameters, and of modules, of which each rank has a part."""
-_LIGHTNING = ("lightning", "pytorch_lightning")
 
 
 class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
@@ -60,7 +59,7 @@ class Pass:
         self.arguments: tuple[Any, Any] = batches.mapped((args, kwargs), batches.apart)
         self.parameters: list[Any] = list(module.parameters())
         hooks = [getattr(weight, "_post_accumulate_grad_hooks", None) for weight in self.parameters]
-        self._hooks: list[dict[Any, Any]] = [members for members in hooks if members]
+        self._hooks = [(members, dict(members)) for members in hooks if members]
         self.autocast = autocast
         self._keeps = keeps
         self.once = 0.0
@@ -80,8 +79,14 @@ class Pass:
         with torch.enable_grad():
             with torch.autocast(self.device, dtype=dtype) if dtype else contextlib.nullcontext():
                 outputs = self.module(*args, **kwargs)
-            with _emptied(self._hooks):
-                torch.autograd.backward(_surrogate(outputs), retain_graph=self._keeps)
+            loss = _surrogate(outputs)
+            try:  # PyTorch looks into these very dictionaries
+                for hooks, _ in self._hooks:
+                    hooks.clear()
+                torch.autograd.backward(loss, retain_graph=self._keeps)
+            finally:
+                for hooks, before in self._hooks:
+                    hooks.update(before)
 
 
 @contextlib.contextmanager
@@ -97,19 +102,6 @@ def evaluated(module: Any) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-@contextlib.contextmanager
-def _emptied(held: list[dict[Any, Any]]) -> Iterator[None]:
-    """Take all out of dictionaries for a while; PyTorch looks into these very ones."""
-    before = [dict(members) for members in held]
-    for members in held:
-        members.clear()
-    try:
-        yield
-    finally:
-        for members, kept in zip(held, before, strict=True):
-            members.update(kept)
 
 
 def changed(arguments: tuple[Any, Any], change: Callable[[Any], Any]) -> tuple[Any, Any]:
@@ -131,15 +123,11 @@ def changed(arguments: tuple[Any, Any], change: Callable[[Any], Any]) -> tuple[A
 
 def _surrogate(outputs: Any) -> Any:
     """The sum of all outputs that carry a gradient; raises `NotOffered` if none does."""
-    found = {
-        id(leaf): leaf
-        for leaf in batches.leaves(outputs)
-        if leaf.requires_grad and leaf.is_floating_point()
-    }
-    if not found:
+    leaves = {id(leaf): leaf for leaf in batches.leaves(outputs) if leaf.requires_grad}
+    sums = [leaf.float().sum() for leaf in leaves.values() if leaf.is_floating_point()]
+    if not sums:
         raise NotOffered("the model returns no tensor that carries a gradient")
-    first, *others = (leaf.float().sum() for leaf in found.values())
-    return sum((part.to(first.device) for part in others), first)
+    return sum((part.to(sums[0].device) for part in sums[1:]), sums[0])
 
 
 class Probing:
@@ -166,6 +154,7 @@ class Probing:
             except Exception as error:
                 self._pass = NotDone(f"its last pass could not be repeated: {in_words(error)}")
         if isinstance(self._pass, NotOffered):
+            self.leave(PASS, str(self._pass))
             raise self._pass
         self.check(calls * self._pass.once, f"a forward and backward takes {self._pass.once:.2g} s")
         return self._pass
@@ -180,11 +169,7 @@ class Probing:
         return Budget.of(self.driver).lacking(takes_s, time.monotonic())
 
     def _try(self) -> Pass:
-        try:
-            found = self._last_pass()
-        except Exception as error:
-            self.leave(PASS, str(error) if isinstance(error, NotOffered) else in_words(error))
-            raise
+        found = self._last_pass()
         self._together(PASS)
         with _exchanging_nothing():
             found.once = min(self.timed(found) for _ in range(WARM_UPS))
@@ -199,10 +184,9 @@ class Probing:
 
     def _last_pass(self) -> Pass:
         """The last pass, not yet run; raises `NotOffered` where it cannot be repeated."""
-        calls = list(self.driver.loops.models.calls.values())
-        if not calls:
+        seen = (call for call in models(self.driver.loops) if call.args or call.kwargs)
+        if (call := next(seen, None)) is None:
             raise NotOffered("no training forward of a model was seen")
-        call: ModelCall = max(calls, key=lambda call: _size(call.module))
         module, args, kwargs, *_ = call
         if memory.processes() > 1:
             if self.driver.world is None:
@@ -265,13 +249,6 @@ class Probing:
         alternate(self.driver, name, soft, base, bounded, per_candidate, **detail)
 
 
-def _size(module: Any) -> tuple[bool, int]:
-    """Models that can be trained before frozen ones (a teacher), larger before smaller."""
-    parameters = list(module.parameters())
-    trains = any(weight.requires_grad for weight in parameters)
-    return trains, sum(weight.numel() for weight in parameters)
-
-
 # The model of a rank without what exchanges its gradients, for passes that no other waits for.
 #
 # A forward of the module within `DistributedDataParallel` does not prepare its reducer, which then
@@ -287,8 +264,6 @@ def _rank_alone(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         device, module = module.device, module.module
         if device is not None and device.type != "cpu":  # it moves what it is given
             args, kwargs = batches.mapped((args, kwargs), lambda tensor: tensor.to(device))
-        if any(base.__module__.partition(".")[0] in _LIGHTNING for base in type(module).__mro__):
-            raise NotOffered("Lightning calls its model by other ways than its forward")
     for part in (*module.parameters(), *module.modules()):
         if any(base.__name__ in _SHARDED for base in type(part).__mro__):
             raise NotOffered("each rank has a part of the model only")

@@ -8,19 +8,21 @@ of them does; what exchanges their gradients is left out of it.
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
+import re
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
-from ...timing.probing import CALLS, PROBE_S, doubles
+from ...timing.probing import CALLS, PROBE_S, doubles, large_product
 from .. import batches, memory
 from ..built.models import parameters_of
 from .passes import NO_ANSWER, NotDone, NotNeeded, NotOffered, Pass, Probing, changed
-from .products import matmul_rate
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -30,6 +32,11 @@ COPIES = 8
 GRADIENT = 1e-3
 """Gradients are random and about that large: squared they are no denormal numbers, which
 would slow a CPU down."""
+HEAVY = re.compile(r"rnn|lstm|gru|att(e)?n|linear|gemm|matmul|mm\b|convolution|conv\dd|fft")
+"""Names of operators that multiply; an uncounted one makes the count too small."""
+
+ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
+"""PyTorch has formulas for the kernels of GPUs only."""
 
 
 def record(driver: Driver, deadline: float) -> None:
@@ -302,28 +309,21 @@ def _fused(probing: Probing) -> None:
     probing.driver.sync()
     once = probing.timed(base.step)
     probing.check(CALLS * once, f"an update takes {once:.2g} s")
-    tensors, cls = len(parameters_of(base)), type(optimizer).__name__
+    tensors, cls = len(_updated(base)), type(optimizer).__name__
     probing.compare("fused", base.step, candidate.step, once, optimizer=cls, tensors=tensors)
 
 
 def _pair(optimizer: Any) -> tuple[Any, Any]:
+    """Two copies that have updated nothing yet, with gradients; the second is to be fused."""
     import torch
 
     if any(group.get("fused") for group in optimizer.param_groups):
         raise NotNeeded
-    cls = type(optimizer)
+    cls, tensors = type(optimizer), _updated(optimizer)
     if not cls.__module__.startswith("torch.optim"):
         raise NotOffered(f"{cls.__name__} is no optimizer of torch.optim")
     if "fused" not in inspect.signature(cls).parameters:
         raise NotOffered(f"{cls.__name__} takes no fused=")
-    _check_copies(_updated(optimizer))
-    base = _copy(optimizer, {}, lambda weight: torch.randn_like(weight).detach() * GRADIENT)
-    return base, _copy(base, {"fused": True, "foreach": None}, lambda copied: copied.grad.clone())
-
-
-def _check_copies(tensors: list[Any]) -> None:
-    import torch
-
     if not tensors:
         raise NotOffered("the optimizer has no tensor to update")
     if any(type(tensor) not in (torch.nn.Parameter, torch.Tensor) for tensor in tensors):
@@ -333,6 +333,18 @@ def _check_copies(tensors: list[Any]) -> None:
     left = memory.spare(tensors[0].device)
     if left is not None and COPIES * sum(tensor.nbytes for tensor in tensors) > left / 2:
         raise NotOffered("too little memory was left to copy the optimizer's tensors")
+    copies = {id(weight): weight.detach().clone().requires_grad_() for weight in tensors}
+    for weight in copies.values():
+        weight.grad = torch.randn_like(weight) * GRADIENT
+    known = {id(weight): weight for weight in parameters_of(optimizer)} | copies
+    base = copy.deepcopy(optimizer, known | {id(optimizer.state): defaultdict(dict)})
+    own = set(map(id, copies.values()))
+    for group in base.param_groups:
+        group["params"] = [weight for weight in group["params"] if id(weight) in own]
+    candidate = copy.deepcopy(base, {id(base.state): defaultdict(dict)})
+    for group in candidate.param_groups:
+        group |= {"fused": True, "foreach": None}
+    return base, candidate
 
 
 def _updated(optimizer: Any) -> list[Any]:
@@ -341,27 +353,76 @@ def _updated(optimizer: Any) -> list[Any]:
     return [weight for weight in wanted if weight.grad is not None] or wanted
 
 
-def _copy(optimizer: Any, settings: dict[str, Any], gradient: Callable[[Any], Any]) -> Any:
-    """A new optimizer of the same class and hyper-parameters, on copies with gradients."""
-    cls = type(optimizer)
-    accepted = inspect.signature(cls).parameters
-    wanted = {id(weight) for weight in _updated(optimizer)}
-    groups: list[dict[str, Any]] = []
-    for group in optimizer.param_groups:
-        copies = []
-        for weight in group["params"]:
-            if id(weight) in wanted:
-                copies.append(weight.detach().clone().requires_grad_())
-                copies[-1].grad = gradient(weight)
-        # A learning rate may be a tensor, which a step may write into.
-        kept = {
-            name: value.detach().clone() if hasattr(value, "detach") else value
-            for name, value in (group | settings).items()
-            if name not in ("params", "param_names")
-        }
-        groups += [{**kept, "params": copies}] if copies else []
-    given = {name: value for name, value in groups[0].items() if name in accepted}
-    return cls(groups, **{name: value for name, value in given.items() if name != "params"})
+# ------------------------- the model's own products, beside one large product on its device
+
+
+def _matmul_rate(probing: Probing) -> None:
+    """The pass against one large matrix product in its type, with the operations of each.
+
+    A multiplication with its addition counts as two, as in `torch.utils.flop_counter`.
+    """
+    import torch
+
+    found = probing.training_pass()
+    flops = _operations(found)
+    types = {weight.dtype for weight in found.parameters if weight.is_floating_point()}
+    dtype = getattr(torch, found.autocast) if found.autocast else types.pop()
+    if types and not found.autocast:
+        raise NotOffered("the parameters are of several types")
+    device = found.parameters[0].device
+
+    def product_of(side: int) -> Callable[[], Any]:
+        drawn = torch.Generator(device).manual_seed(0)  # the script's own stays as it is
+        factor = torch.rand(side, side, dtype=dtype, device=device, generator=drawn)
+        return lambda: factor @ factor
+
+    product, side = large_product(probing.driver, product_of)
+    probing.compare(
+        "matmul_rate",
+        found,
+        product,
+        found.once,
+        flops=flops,
+        product_flops=2 * side**3,
+        dtype=str(dtype).removeprefix("torch."),
+        of="forward and backward",
+        model=type(found.module).__name__,
+    )
+
+
+def _operations(found: Any) -> int:
+    """Multiplications and additions of a pass; raises `NotOffered` where some are not counted."""
+    import torch.utils._python_dispatch as dispatch
+    import torch.utils.flop_counter as flop_counter
+
+    known: Any = flop_counter
+    on_cpu: dict[str, Any] = {
+        ATTENTION: lambda q, k, v, *_, **__: known.sdpa_flop_count(q.shape, k.shape, v.shape),
+        f"{ATTENTION}_backward": lambda out, q, k, v, *_, **__: known.sdpa_backward_flop_count(
+            out.shape, q.shape, k.shape, v.shape
+        ),
+    }
+    counted, uncounted = 0, set()
+
+    def called(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        nonlocal counted
+        out = func(*args, **(kwargs or {}))
+        name = func._overloadpacket.__name__
+        count: Any = known.flop_registry.get(func._overloadpacket) or on_cpu.get(name)
+        if count is not None:
+            counted += count(*args, **(kwargs or {}), out_val=out)
+        elif HEAVY.search(name):
+            uncounted.add(name)
+        return out
+
+    counting: Any = type("Counting", (dispatch.TorchDispatchMode,), {"__torch_dispatch__": called})
+    with counting():
+        found()
+    if uncounted:
+        raise NotOffered(f"the operations of {', '.join(sorted(uncounted))} are not counted")
+    if not counted:
+        raise NotOffered("the model multiplies no matrices")
+    return counted
 
 
 PROBES: dict[str, Callable[[Probing], None]] = {
@@ -372,7 +433,7 @@ PROBES: dict[str, Callable[[Probing], None]] = {
     "matmul_precision": _matmul_precision,
     "cudnn_benchmark": _cudnn_benchmark,
     "double_batch": _double_batch,
-    "matmul_rate": matmul_rate,
+    "matmul_rate": _matmul_rate,
 }
 """The quick and the likely ones first."""
 OWN_STEP = frozenset(PROBES) - {"double_batch", "matmul_rate"}

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from ...process import frames, turns
 from ...process.frames import Place, site
+from ...process.process import OWN_PACKAGE as OWN
 from ...timing.device import HostClock, Mark
 from ..batches import apart, leaves, mapped
 from ..built.places import ModelCall, OptimizerCalls
@@ -49,9 +56,9 @@ class Key(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call that is under way or over; `counted` once it counts as one, in the step it began in.
+    """A call that is under way or over; `reads` is how many tensors it has read.
 
-    `seconds` are those that were measured elsewhere, `reads` how many tensors it has read.
+    `carried` says that the step which it began in has ended.
     """
 
     part: str
@@ -59,9 +66,8 @@ class Call:
     place: Place | None
     of: int
     began: float
-    seconds: float = 0.0
-    counted: bool = False
     reads: int = 0
+    carried: bool = False
 
 
 @dataclass(slots=True)
@@ -75,8 +81,6 @@ class Sum:
 
 MODELS = 4
 """Calls are kept of so many models: they hold on to a batch each."""
-Known = list[tuple[Call, bool, float]]
-"""Calls of a step, each with whether it counted in an earlier one, and its seconds so far."""
 
 
 class Ledger:
@@ -91,11 +95,11 @@ class Ledger:
         self.open: list[Call] = []
         self.steps = 0
         self.seconds = 0.0
-        self.sums: dict[Key, Sum] = {}
+        self.sums: defaultdict[Key, Sum] = defaultdict(Sum)
         self._device = device
-        self._calls: list[Call] = []
+        self._begun: list[Call] = []
         self._spans: list[tuple[Call, Mark, Mark]] = []
-        self._unsettled: list[Callable[[], None]] = []
+        self._unsettled: list[tuple[Mark, Mark, list[Call], list[tuple[Call, Mark, Mark]]]] = []
         self._at = Mark(0.0)
 
     def begin(self) -> None:
@@ -110,7 +114,7 @@ class Ledger:
         """A part begins: what it stands in is charged up to here."""
         call = Call(part, what, place, of, self._edge().host)
         self.open.append(call)
-        self._calls.append(call)
+        self._begun.append(call)
         return call
 
     def leave(self, call: Call) -> None:
@@ -132,12 +136,13 @@ class Ledger:
         Where work is queued it is charged with what passes on the devices since the last edge.
         """
         since, now = self._at, self._device.mark()
-        call = Call(part, "", None, 0, now.host - seconds, seconds)
         if self._device.asynchronous:
-            call.seconds = 0.0
-            self._spans.append((call, since, now))
             self._at = now
-        self._calls.append(call)
+        else:
+            since = Mark(now.host - seconds)
+        call = Call(part, "", None, 0, now.host - seconds)
+        self._begun.append(call)
+        self._spans.append((call, since, now))
 
     def step_ended(self, began: Mark, ended: Mark, kept: bool = True) -> None:
         """Charge what was called between two marks to the step that ends now.
@@ -145,45 +150,31 @@ class Ledger:
         With `kept` false nothing of it counts: something else than a step took place.
         """
         self._edge()
-        calls: Known = [(call, call.counted, call.seconds) for call in self._calls]
-        spans, self._spans, self._calls = self._spans, [], []
-        self.steps += kept
-        self._unsettled.append(lambda: self._settle(began, ended, calls, spans, kept))
-        self.open = [call for call in self.open if not call.counted]  # one that has raised
+        if kept:
+            self.steps += 1
+            self._unsettled.append((began, ended, self._begun, self._spans))
+        self._begun, self._spans = [], []
+        self.open = [call for call in self.open if not call.carried]  # one that has raised
         for call in self.open:
-            call.counted, call.seconds = True, 0.0
-            self._calls.append(call)
+            call.carried = True
         if not self._device.asynchronous:
             self.settle()
 
     def settle(self) -> None:
         """Read the marks of the steps that have ended; waits until they have passed."""
         unsettled, self._unsettled = self._unsettled, []
-        for settle in unsettled:
-            settle()
-
-    def _settle(
-        self,
-        began: Mark,
-        ended: Mark,
-        calls: Known,
-        spans: list[tuple[Call, Mark, Mark]],
-        kept: bool,
-    ) -> None:
-        taken = {id(call): seconds for call, _, seconds in calls}
-        for call, first, last in spans:
-            taken[id(call)] = taken.get(id(call), 0.0) + self._between(first, last)
-        if not kept:
-            return
-        self.seconds += self._between(began, ended)
-        for call, counted, _ in calls:
-            if not call.part or not (counted or call.began >= began.host - SLACK_S):
-                continue
-            key = Key(call.part, call.what, call.place, call.of)
-            total = self.sums.setdefault(key, Sum())
-            total.seconds += taken[id(call)]
-            total.calls += not counted
-            total.reads += 0 if counted else call.reads
+        for began, ended, begun, spans in unsettled:
+            self.seconds += self._between(began, ended)
+            beside = {id(call) for call in begun if call.began < began.host - SLACK_S}
+            for call in begun:
+                if call.part and id(call) not in beside:
+                    total = self.sums[Key(call.part, call.what, call.place, call.of)]
+                    total.calls += 1
+                    total.reads += call.reads
+            for call, first, last in spans:
+                if call.part and id(call) not in beside:
+                    key = Key(call.part, call.what, call.place, call.of)
+                    self.sums[key].seconds += self._between(first, last)
 
     def _between(self, first: Mark, last: Mark) -> float:
         return self._device.at(last) - self._device.at(first)
@@ -196,7 +187,7 @@ class Ledger:
         return now
 
 
-class Settings:
+class Seen:
     """The arguments of the calls of a step, and the settings that they are made under.
 
     `autocast` has the type of numbers of each place that calls a model whose output is derived:
@@ -214,13 +205,7 @@ class Settings:
         self._steps: dict[int, Place] = {}
         self._trains: set[int] = set()
 
-    def calls(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module or an optimizer, the first of `args`, is called."""
-        call.of = id(args[0])
-
-    def forward(
-        self, call: Call, args: tuple[Any, ...], keywords: dict[str, Any], output: Any
-    ) -> None:
+    def forward(self, call: Call, args: Any, kwargs: dict[str, Any], output: Any) -> None:
         """An outermost module, the first of `args`, was called."""
         module, *arguments = args
         region, self.region = self.region, None
@@ -228,8 +213,8 @@ class Settings:
         if first is None or not self._torch.is_grad_enabled():
             return
         if module.training:
-            self._trains.add(id(module))
-        elif id(module) in self._trains:
+            self._trains.add(call.of)
+        elif call.of in self._trains:
             return  # an evaluation that keeps its graph
         dtype: Any = ""
         if self._torch.is_autocast_enabled(first.device.type):
@@ -238,13 +223,13 @@ class Settings:
             dtype = region.fast_dtype
         if any(leaf.requires_grad for leaf in leaves(output)):
             self.autocast[call.place] = str(dtype).rpartition(".")[2]
-        shapes = self._models[id(module)][3] if id(module) in self._models else set()
-        if id(module) in self._models or len(self._models) < MODELS:
-            given = mapped((tuple(arguments), keywords), apart)  # none keeps another's graph
-            shapes.add(tuple(tuple(one.shape) for one in leaves(given)))
-            self._models[id(module)] = weakref.ref(module), call.place, given, shapes
+        if call.of in self._models or len(self._models) < MODELS:
+            given = mapped((tuple(arguments), kwargs), apart)  # none keeps another's graph
+            shapes = self._models[call.of][3] if call.of in self._models else set()
+            shapes.add(tuple(tuple(leaf.shape) for leaf in leaves(given)))
+            self._models[call.of] = weakref.ref(module), call.place, given, shapes
 
-    def backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def backward(self, call: Call, args: Any, kwargs: dict[str, Any]) -> None:
         names = ("tensors", "grad_tensors", "retain_graph", "create_graph")
         given = dict(zip(names, args, strict=False)) | kwargs
         self.retains |= bool(given.get("retain_graph") or given.get("create_graph"))
@@ -256,7 +241,7 @@ class Settings:
         if call.place is not None:
             self._steps[call.of] = call.place
 
-    def scaler(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def scaler(self, call: Call, args: Any, kwargs: dict[str, Any]) -> None:
         """A gradient scaler is used; a disabled one does nothing."""
         self.scales |= bool(args[0].is_enabled())
 
@@ -276,7 +261,6 @@ class Settings:
 
 # What was seen of the steps that were taken apart, as events.
 
-Write = Callable[..., None]
 SCALES = (SCALER, "scaler.update")
 """Calls that read whether gradients overflowed, which is a scaler's task."""
 COPIES = ("to", "cuda", "copy_")
@@ -292,7 +276,9 @@ _WRITES = frozenset(
 """Names of functions and methods whose arguments go into text."""
 
 
-def record(ledger: Ledger, seen: Settings, waits: Mapping[Place, int], write: Write) -> None:
+def record(
+    ledger: Ledger, seen: Seen, waits: Mapping[Place, int], write: Callable[..., None]
+) -> None:
     """Write the parts of a step, its waits and logs, and its calls, as events.
 
     Of the places that wait for a GPU those are left out that the hooks have timed, and what a
@@ -343,7 +329,7 @@ def _parts(ledger: Ledger) -> dict[str, list[Any]]:
     return parts
 
 
-def _calls(ledger: Ledger, seen: Settings) -> dict[str, Any]:
+def _calls(ledger: Ledger, seen: Seen) -> dict[str, Any]:
     def where(wanted: Callable[[Key], bool]) -> dict[str, Any] | None:
         return site(_dearest(ledger, wanted))
 
@@ -389,3 +375,111 @@ def _goes_into_text(where: dict[str, Any] | None) -> bool:
             if (node.lineno, node.col_offset) <= begins and ends <= last:
                 return True
     return False
+
+
+# The calls by which libraries show a training or put it on record.
+
+
+class Logger(NamedTuple):
+    """Functions of a module, or methods of a class of it, by patterns of their names.
+
+    With `called_back` a library calls what subclasses define.
+    """
+
+    module: str
+    owner: str
+    names: tuple[str, ...]
+    called_back: bool = False
+
+
+LOGGERS = (
+    Logger("mlflow", "", ("log_*",)),
+    Logger("wandb", "", ("log",)),
+    Logger("wandb.sdk.wandb_run", "Run", ("log",)),
+    Logger("wandb.sdk.data_types.histogram", "Histogram", ("__init__",)),
+    Logger("wandb.sdk.data_types.image", "Image", ("__init__",)),
+    Logger("tensorboardX.writer", "SummaryWriter", ("add_*", "flush")),
+    Logger("torch.utils.tensorboard.writer", "SummaryWriter", ("add_*", "flush")),
+    Logger("tqdm.std", "tqdm", ("refresh", "set_*", "update")),
+    Logger("transformers.trainer", "Trainer", ("log",)),
+    Logger("transformers.trainer_callback", "TrainerCallback", ("on_*",), called_back=True),
+    *(
+        each
+        for package, fabric in (
+            ("lightning.pytorch", "lightning.fabric"),
+            ("pytorch_lightning", "lightning_fabric"),
+        )
+        for each in (
+            Logger(f"{package}.core.module", "LightningModule", ("log", "log_dict")),
+            Logger(f"{package}.callbacks.callback", "Callback", ("on_*",), called_back=True),
+            Logger(f"{fabric}.loggers.logger", "Logger", ("log_metrics",), called_back=True),
+        )
+    ),
+)
+"""Names are those of mlflow 3, wandb 0.31, tensorboardX 2.6, PyTorch 2.13, tqdm 4.70,
+transformers 5.23 and lightning 2.6."""
+
+HAND_ON = ("CallbackHandler",)
+"""Classes that are called back only to call others."""
+
+
+def imported() -> Iterator[tuple[Any, str, str, Callable[[], Place | None]]]:
+    """Yield what of `LOGGERS` this process has imported: its owner and name, and both as words.
+
+    And what says its place: where the user's source calls it, or defines what a library calls back.
+    """
+    for logger in LOGGERS:
+        module, library = sys.modules.get(logger.module), logger.module.partition(".")[0]
+        owner: Any = getattr(module, logger.owner, None) if logger.owner else module
+        owners = [] if owner is None or logger.called_back else [owner]
+        if isinstance(owner, type):
+            owners += [cls for cls in _subclasses(owner) if cls.__name__ not in HAND_ON]
+        for holder in owners:
+            for name, value in list(vars(holder).items()):
+                function = isinstance(value, (FunctionType, MethodType))
+                if function and any(fnmatchcase(name, pattern) for pattern in logger.names):
+                    place = (
+                        partial(_head, value) if logger.called_back else partial(_through, library)
+                    )
+                    yield holder, name, _words(holder, name), place
+
+
+def _head(function: Any) -> Place | None:
+    """Where the user defines a function, None where a library does."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if isinstance(code, CodeType) and frames.is_users(code.co_filename):
+        return Place(code, 0, code.co_firstlineno)
+    return None
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    below: list[type] = cls.__subclasses__()
+    for each in below:
+        yield each
+        yield from _subclasses(each)
+
+
+def _words(owner: Any, name: str) -> str:
+    """The library, the class and the name: `wandb.Run.log`, `tqdm.update`, `wandb.Histogram`."""
+    if not isinstance(owner, type):
+        return f"{owner.__name__}.{name}"
+    library = owner.__module__.partition(".")[0]
+    words = [library, owner.__name__, *([] if name == "__init__" else [name])]
+    return ".".join(words[1:] if library in (owner.__name__, "__main__") else words)
+
+
+def _through(library: str) -> Place | None:
+    """Where the user's source calls a library; None if another one does."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if not frame.f_code.co_filename.startswith(OWN) and module.partition(".")[0] != library:
+            break
+        frame = frame.f_back
+    return place_of(frame)
+
+
+def place_of(frame: FrameType | None) -> Place | None:
+    if frame is None or not frames.is_users(frame.f_code.co_filename):
+        return None
+    return Place(frame.f_code, frame.f_lasti, frame.f_lineno)

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any
 from ...process import turns
 from ...process.frames import Place, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
+from ...timing.tracing import LINES
 from .looks import Looks, Observer
-from .operator_times import ENGINE, nested
+from .operator_times import ENGINE, is_work, kind_of, nested, on_host
+from .pass_trace import NO_KERNEL, PROFILED, device, profile, profiled, quiet
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -71,18 +73,25 @@ class Mark:
     line: UsersLine
 
 
-class LineTrace:
-    """The mode, its marks, and what the tracer's events say of them.
+class TorchTracer:
+    """Kineto around a few steps of the loop, as `torch.profiler` uses it, and their lines.
 
-    A fault of ours is kept in `fault`: from then on calls are passed on as they come.
+    The mode puts marks around calls; a fault of ours is kept in `fault`: from then on calls are
+    passed on as they come. `within` says that steps end within `Optimizer.step`, under a mark of
+    PyTorch's: where the tracer was started within such a mark, PyTorch 2.13 crashed in one of seven
+    runs.
     """
 
-    def __init__(self, driver: Driver) -> None:
+    short = True
+
+    def __init__(self, driver: Driver, within: bool = False) -> None:
         self._torch: Any = sys.modules["torch"]
         self._driver: Any = driver
+        self.late = bool(driver.device.asynchronous)
+        self._within = within
+        self._profile: Any = None
         self._mode = _mode(self._torch, self.call)
         self._main = driver.loops.main
-        self._codes: dict[CodeType, bool] = {}
         self._marks: dict[tuple[CodeType, int, str], Mark] = {}
         self._lines: dict[tuple[str, int, str], UsersLine] = {}
         self._around = self._torch._C._profiler._RecordFunctionFast
@@ -102,21 +111,31 @@ class LineTrace:
         forked = weakref.WeakMethod(self._forked)
         driver.process.after_fork(lambda: None if (stop := forked()) is None else stop())
 
-    def refusal(self) -> str:
-        """Why the mode cannot be used now, "" if it can."""
-        if self._driver.loops.compiles:
-            return COMPILES
-        usual = getattr(self._torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-        return MODES if any(mode is not usual for mode in self._stack()) else ""
+    def refusal(self, asked: bool) -> str:
+        """Why it cannot be used now: a profiler of the script's, also one that waits for a step.
 
-    def boundary(self) -> None:
+        A trace that was `asked` for is made without lines where these cannot be had.
+        """
+        waits = "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
+        if waits or profiled():
+            return PROFILED
+        usual = getattr(self._torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        modes = any(mode is not usual for mode in self._stack())
+        reason = COMPILES if self._driver.loops.compiles else MODES if modes else ""
+        if reason and asked and not self._within:
+            self.over, self.fault = True, reason
+            return ""
+        return reason
+
+    def outside(self, act: Callable[[], None]) -> None:
         """A step ends and the next one begins: the loops that hold this turn not within a step.
 
-        The mode is set by the first, and taken out by the one after `stop`.
+        The mode is set by the first, and taken out by the one after `stop`. Within a mark of
+        PyTorch's `act` is called with the next call of PyTorch's that is in no mark open now.
         """
         self._turns += 1
         if self.over:
-            self.stop()
+            self.drop()
         elif not any(mode is self._mode for mode in self._stack()):
             self._mode.__enter__()
             self._driver.loops.lines = self
@@ -127,15 +146,36 @@ class LineTrace:
                 )
             )
             self._torch.overrides.has_torch_function = self._overrides
-            for place in self._places(sys._getframe(1)):
+            for place in _places(sys._getframe(1)):
                 file = place.f_code.co_filename
                 self._loops |= {(file, node.lineno) for node in loops_at(place)}
+        if self._within:
+            self._pending, self._open = act, 0
+        else:
+            act()
 
-    def outside(self, act: Callable[[], None]) -> None:
-        """Call `act` with the next call of PyTorch's that is in no mark open now."""
-        self._pending, self._open = act, 0
+    def start(self) -> None:
+        with quiet():
+            self._profile = profile().__enter__()
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """The mark of a step, as `torch.profiler` names it: what reads its traces knows it."""
+        with self._torch.autograd.profiler.record_function(f"ProfilerStep#{number}"):
+            self._marked, began = True, time.time_ns()
+            try:
+                yield
+            finally:
+                self._marked = False
+                self._windows.append((began, time.time_ns()))
 
     def stop(self) -> None:
+        self.drop()
+        self._driver.sync()
+        with quiet():
+            self._profile.__exit__(None, None, None)
+
+    def drop(self) -> None:
         """See nothing more; the mode is taken out where nothing stands over it, or runs in it."""
         self.over = True
         self._pending = None
@@ -147,29 +187,37 @@ class LineTrace:
 
     def _forked(self) -> None:
         if not self.over:
-            self.stop()
+            self.drop()
             # A process that the tracer was copied into would keep its operators for good.
             self._torch._C._autograd._enable_record_function(False)
 
     def compiled(self) -> None:
         """TorchDynamo is given something, and cannot compile it as one graph under the mode."""
         self.fault = COMPILES
-        self.stop()
-
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """A step that counts."""
-        self._marked, began = True, time.time_ns()
-        try:
-            yield
-        finally:
-            self._marked = False
-            self._windows.append((began, time.time_ns()))
+        self.drop()
 
     @property
     def full(self) -> bool:
-        """Whether so many calls were seen that it takes long to read more of them."""
         return self._calls > MOST_CALLS
+
+    def save(self, file: str) -> str:
+        results = self._profile.kineto_results
+        results.save(file)
+        kernels = not all(map(on_host, results.events()))
+        return "" if kernels or not self._torch.cuda.is_initialized() else NO_KERNEL
+
+    def read(self) -> None:
+        """Record the event `torch_lines`, or `missing` with the reason why there is none."""
+        cuda = device() == "cuda"
+        events = self._profile.kineto_results.events()
+        operators = [event for event in events if kind_of(event) == "cpu_op"]
+        work = [event for event in events if is_work(event)] if cuda else []
+        fault = self.fault or (NO_KERNEL if cuda and not work else "")
+        if fault:
+            self._driver.record.write("missing", what=LINES, reason=fault)
+            return
+        with self._torch.no_grad():
+            self._driver.record.write("torch_lines", **self.event(operators, work, cuda))
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Make a call of PyTorch's that the program makes, within a mark of its line."""
@@ -213,14 +261,14 @@ class LineTrace:
         if name in SILENT or self.over:
             return None, None
         frame: FrameType | None = sys._getframe(3)
-        while frame is not None and not self._is_users(frame.f_code):
+        while frame is not None and not _is_users(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return None, None
         key = (frame.f_code, frame.f_lasti, name)
         mark = self._marks.get(key)
         if mark is None:
-            places = self._places(frame)
+            places = _places(frame)
             where: dict[str, Any] = {**(site(places[0]) or {}), **users_site(places[0])}
             made = UsersLine(where, line_text(places[0]), tuple(places))
             line = self._lines.setdefault((where["file"], where["line"], where["function"]), made)
@@ -230,29 +278,13 @@ class LineTrace:
         line = mark.line
         if self._marked and len(line.elements) < MOST_ELEMENTS:
             tensor, given = self._torch.Tensor, [*args, *kwargs.values()]
-            firsts = [one[0] if isinstance(one, (tuple, list)) and one else one for one in given]
+            firsts = (one[0] if isinstance(one, (tuple, list)) and one else one for one in given)
             sizes = [one.numel() for one in firsts if isinstance(one, tensor)]
             line.elements += [max(sizes)] if any(sizes) else []
         if not self._observer.on or self._torch._C._len_torch_dispatch_stack():
             return mark, None  # a mode of the script's would see what we call, or keep it
         with self._around(OWN):
             return mark, self._observer.before(line.looks, name, self._turns, args, kwargs)
-
-    def _is_users(self, code: CodeType) -> bool:
-        known = self._codes.get(code)
-        if known is None:
-            known = is_users(code.co_filename) and code.co_name not in INLINE
-            self._codes[code] = known
-        return known
-
-    def _places(self, frame: FrameType | None) -> list[Place]:
-        """The user's own lines on a stack, the innermost first."""
-        places = []
-        while frame is not None:
-            if self._is_users(frame.f_code):
-                places.append(Place(frame.f_code, frame.f_lasti, line_of(frame)))
-            frame = frame.f_back
-        return places
 
     def _stack(self) -> list[Any]:
         c = self._torch._C
@@ -263,16 +295,14 @@ class LineTrace:
         reader = Reader({mark.name: mark for mark in self._marks.values()})
         reader.read(event for event in operators if self._inside(event.start_ns()))
         host = reader.host()
-        for mark, (forward, _) in host.items():
-            if mark is not None:
-                mark.line.forward += forward
-                mark.line.calls += reader.calls[mark]
         times = reader.device(kernels, self._inside) if cuda else host
-        for mark, (forward, backward) in times.items():
-            if mark is not None:
-                mark.line.backward += backward
-                mark.line.device += forward if cuda else 0
-                mark.line.functions[mark.function] += forward + backward
+        for mark in filter(None, {*host, *times}):
+            line, (forward, backward) = mark.line, times.get(mark, (0, 0))
+            line.forward += host.get(mark, (0, 0))[0]
+            line.calls += reader.calls[mark]
+            line.backward += backward
+            line.device += forward if cuda else 0
+            line.functions[mark.function] += forward + backward
         each = len(self._windows) * 1e9
         whole = lambda line: max(line.forward, line.device) + line.backward  # noqa: E731
         lines = sorted(self._lines.values(), key=whole, reverse=True)[:MOST_LINES]
@@ -309,6 +339,20 @@ class LineTrace:
             "loop": loop,
             "looks": self._observer.seen(line.looks, self._turns),
         }
+
+
+def _is_users(code: CodeType) -> bool:
+    return is_users(code.co_filename) and code.co_name not in INLINE
+
+
+def _places(frame: FrameType | None) -> list[Place]:
+    """The user's own lines on a stack, the innermost first."""
+    places = []
+    while frame is not None:
+        if _is_users(frame.f_code):
+            places.append(Place(frame.f_code, frame.f_lasti, line_of(frame)))
+        frame = frame.f_back
+    return places
 
 
 def _mode(torch: Any, call: Callable[[Any, Any, Any], Any]) -> Any:
@@ -353,6 +397,7 @@ def loops_at(place: Place, inside: bool = False) -> list[Any]:
 
 Node = tuple[int, int]
 """A node of the backward graph: the thread of its forward, and its sequence number."""
+Times = dict[Mark | None, tuple[int, int]]
 
 
 class Reader:
@@ -364,9 +409,8 @@ class Reader:
 
     def __init__(self, marks: dict[str, Mark]) -> None:
         self._marks = marks
-        self._forward: Counter[Mark | None] = Counter()
+        self._own: Counter[Mark | Node | None] = Counter()
         self.calls: Counter[Mark | None] = Counter()  # that ran any operator
-        self._backward: Counter[Node] = Counter()
         self._makers: dict[Node, Mark | None] = {}
         self._of: dict[int, Mark | Node | None] = {}  # by the number that kernels are linked to
 
@@ -391,38 +435,35 @@ class Reader:
             states.append((mark, node, skipped))
             if skipped:
                 continue
-            self._of[event.correlation_id()] = mark if node is None else node
+            owner = self._of[event.correlation_id()] = mark if node is None else node
             if marks:
                 continue
+            self._own[owner] += operator.own
             if parent in empty and node is None:
                 self.calls[mark] += 1
                 empty.discard(parent)
-            if node is None:
-                self._forward[mark] += operator.own
-            else:
-                self._backward[node] += operator.own
 
-    def host(self) -> dict[Mark | None, tuple[int, int]]:
+    def host(self) -> Times:
         """Time of forward and backward on the host, by mark; None is what no mark owns."""
-        backward: Counter[Mark | None] = Counter()
-        for node, spent in self._backward.items():
-            backward[self._makers.get(node)] += spent
-        both = {*self._forward, *backward}
-        return {mark: (self._forward[mark], backward[mark]) for mark in both}
+        return self._times(self._own.items())
 
-    def device(
-        self, kernels: Iterable[Any], inside: Callable[[int], bool]
-    ) -> dict[Mark | None, tuple[int, int]]:
+    def device(self, kernels: Iterable[Any], inside: Callable[[int], bool]) -> Times:
         """The same of what was started on the device, in its own time.
 
         What no operator started counts where it began in a step.
         """
+        numbers = ((kernel.linked_correlation_id(), kernel) for kernel in kernels)
+        return self._times(
+            (self._of.get(by), kernel.duration_ns())
+            for by, kernel in numbers
+            if by in self._of or (not by and inside(kernel.start_ns()))
+        )
+
+    def _times(self, spent: Iterable[tuple[Mark | Node | None, int]]) -> Times:
         times: dict[Mark | None, list[int]] = defaultdict(lambda: [0, 0])
-        for kernel in kernels:
-            by = kernel.linked_correlation_id()
-            if by in self._of or (not by and inside(kernel.start_ns())):
-                of = self._of.get(by)
-                node = isinstance(of, tuple)
-                mark = self._makers.get(of) if isinstance(of, tuple) else of
-                times[mark][node] += kernel.duration_ns()
-        return {mark: (spent[0], spent[1]) for mark, spent in times.items()}
+        for owner, nanoseconds in spent:
+            if isinstance(owner, tuple):
+                times[self._makers.get(owner)][1] += nanoseconds
+            else:
+                times[owner][0] += nanoseconds
+        return {mark: (forward, backward) for mark, (forward, backward) in times.items()}

@@ -50,8 +50,8 @@ MOST_INDICES = 2**22
 MOST_SHARE = 0.1
 """Looking may take so much of the time of the steps, or `LEAST_S` where they are short."""
 LEAST_S = 0.01
-CHUNK, MOST_CHUNKS = 2**22, 16
-"""Zeros are counted in so many elements at a time, and so often at most."""
+MOST_ELEMENTS = 2**22
+"""Zeros are counted in every row of an operand with so many elements, else in some rows."""
 SAMPLED = 64
 """So many elements of a tensor are compared as well: its version does not tell of all writes."""
 
@@ -222,47 +222,29 @@ class Observer:
 
     def seen(self, looks: Looks, steps: int) -> dict[str, Any]:
         """What is told of a line, once so many steps were seen; {} where there is nothing."""
-        told: dict[str, Any] = {}
         if not self.on:
-            return told
-        if zeros := self._zeros(looks, steps):
-            told["zeros"] = zeros
-        if looks.unfused:
-            told["unfused"] = looks.unfused
-        rows = [one for one in looks.rows.values() if one.weight not in self._multiplied]
-        if rows:
-            widest = max(rows, key=lambda one: one.of)
-            used = int(self._torch.unique(self._torch.cat(widest.used)).numel())
-            told["rows"] = {"used": used} | {
-                name: getattr(widest, name) for name in ("of", "width", "sparse")
-            }
-        if steps > 1 and looks.works and not looks.differs:
-            first = looks.calls[0]
-            if first and all(looks.calls[step] == first for step in range(steps)):
-                told["same"] = True
-        return told
-
-    def _zeros(self, looks: Looks, steps: int) -> dict[str, Any] | None:
-        """The zeros of the largest operand that is the same in all steps, of two at least."""
-        for known in sorted(looks.operands.values(), key=lambda one: -one.size):
+            return {}
+        each = range(steps)
+        told: dict[str, Any] = {"zeros": None, "unfused": looks.unfused, "rows": None}
+        # The largest operand that is the same in all steps, of two at least.
+        for known in sorted(looks.operands.values(), key=lambda operand: -operand.size):
             tensor: Any = known.tensor()
-            if tensor is None or tensor._version != known.version:
-                continue
-            if steps > 1 and known.steps >= set(range(steps)):
-                share = self._share_of_zeros(tensor.detach())
-                return {"share": share, "shape": list(tensor.shape)}
-        return None
-
-    def _share_of_zeros(self, tensor: Any) -> float:
-        count = tensor.shape[0]
-        each = max(1, CHUNK * count // tensor.numel())
-        apart = each * max(1, -(-count // each) // MOST_CHUNKS)
-        others = looked_at = 0
-        for start in range(0, count, apart):
-            part = tensor[start : start + each]
-            others += int(self._torch.count_nonzero(part))
-            looked_at += part.numel()
-        return 1 - others / looked_at
+            lasts = tensor is not None and tensor._version == known.version
+            if lasts and steps > 1 and known.steps >= set(each):
+                part = tensor.detach()[:: max(1, tensor.numel() // MOST_ELEMENTS)]
+                zeros = 1 - int(self._torch.count_nonzero(part)) / part.numel()
+                told["zeros"] = {"share": zeros, "shape": list(tensor.shape)}
+                break
+        rows = [rows for rows in looks.rows.values() if rows.weight not in self._multiplied]
+        if rows:
+            widest = max(rows, key=lambda rows: rows.of)
+            used = int(self._torch.unique(self._torch.cat(widest.used)).numel())
+            sizes = {"of": widest.of, "width": widest.width, "sparse": widest.sparse}
+            told["rows"] = {"used": used, **sizes}
+        first = looks.calls[0] if looks.works and not looks.differs else []
+        if first and steps > 1 and all(looks.calls[step] == first for step in each):
+            told["same"] = True
+        return {name: value for name, value in told.items() if value}
 
     def _value(self, tensor: Any) -> int:
         """The value of a tensor: equal numbers hold the same. Raises `Unknown`.

@@ -49,15 +49,19 @@ class OperatorTimes:
         self.device = device
         events = list(events)
         marks = (event for event in events if event.name() == PASS and on_host(event))
-        self.windows = sorted((_start(one), _end(one)) for one in marks)[leave_out:]
+        self.windows = sorted(map(_span, marks))[leave_out:]
         self._starts = [start for start, _ in self.windows]
         calls = (event for event in events if kind_of(event) in ("cuda_runtime", "cuda_driver"))
-        self._calls = {one.correlation_id(): (_start(one), _end(one)) for one in calls}
+        self._calls = {event.correlation_id(): _span(event) for event in calls}
         self._calls.pop(0, None)
         inside = [event for event in events if self._pass_of(event) is not None]
         self.on_host = [one for one in inside if kind_of(one) == "cpu_op" and not one.is_async()]
         self.on_device = [event for event in inside if is_work(event)]
         self.kernels = [event for event in self.on_device if kind_of(event) == "kernel"]
+        # The operators by the numbers that what they started is linked to.
+        self._names = {
+            event.correlation_id(): event.name().removeprefix(ENGINE) for event in self.on_host
+        }
 
     def event(self) -> dict[str, Any]:
         """The fields of the event `torch_trace`, per pass."""
@@ -67,14 +71,15 @@ class OperatorTimes:
         if cuda:
             # Kernels that little but read and write memory: element by element, sums, norms, casts.
             # Those that no operator started (Triton's) may be compiled already.
-            names = self._names()
-            by = [names.get(event.linked_correlation_id(), LIBRARY) for event in self.kernels]
-            kernels = zip(by, self.kernels, strict=True)
-            own = [event.duration_ns() for name, event in kernels if is_fusable(name)]
+            own = [
+                event.duration_ns()
+                for event in self.kernels
+                if is_fusable(self._names.get(event.linked_correlation_id(), LIBRARY))
+            ]
         gaps, unqueued = self._gaps() if cuda else (0, 0)
         spans: dict[int, list[Interval]] = defaultdict(list)
         for event in self.on_device:
-            spans[event.device_index()].append((_start(event), _end(event)))
+            spans[event.device_index()].append(_span(event))
         busy = [_covered(spans[index]) for index in sorted(spans)]  # whatever else it ran meanwhile
         together = sum(busy) - _covered([span for several in spans.values() for span in several])
         ranked = sorted(times.items(), key=lambda item: -item[1][1])
@@ -107,8 +112,8 @@ class OperatorTimes:
 
     def _called(self, event: Any) -> Interval:
         """From when until when the host was at the call that started what runs on a device."""
-        at = _start(event), _end(event)
-        return at if on_host(event) else self._calls.get(event.correlation_id(), at)
+        span = _span(event)
+        return span if on_host(event) else self._calls.get(event.correlation_id(), span)
 
     def _own_times(self) -> tuple[int, dict[str, list[int]]]:
         """How many operators called no other; calls and own time of each, by name."""
@@ -123,9 +128,8 @@ class OperatorTimes:
         return leaves, found
 
     def _by_operator(self) -> dict[str, list[int]]:
-        names = self._names()
+        names, seen = self._names, set[tuple[str, int]]()
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        seen: set[tuple[str, int]] = set()
         for event in self.on_device:
             by, label = event.linked_correlation_id(), event.name()[:LONGEST_NAME]
             name = names.get(by, label)
@@ -137,10 +141,6 @@ class OperatorTimes:
                 seen.add((name, by))
         return found
 
-    def _names(self) -> dict[int, str]:
-        """The operators by the numbers that what they started is linked to."""
-        return {one.correlation_id(): one.name().removeprefix(ENGINE) for one in self.on_host}
-
     def _gaps(self) -> Interval:
         """Time between first and last work of each pass in which the devices had none.
 
@@ -149,17 +149,17 @@ class OperatorTimes:
         """
         passes: dict[int | None, list[Interval]] = defaultdict(list)
         for event in self.on_device:
-            passes[self._pass_of(event)].append((_start(event), _end(event)))
+            passes[self._pass_of(event)].append(_span(event))
         spans = [(min(times)[0], max(end for _, end in times)) for times in passes.values()]
         gaps = unqueued = until = 0
-        for event in sorted(self.on_device, key=_start):
-            start, (began, ended) = _start(event), self._called(event)
+        for event in sorted(self.on_device, key=_span):
+            (start, end), (began, ended) = _span(event), self._called(event)
             queued = ended if ended <= start else began  # it may wait for what it starts
             if any(first < until < start <= last for first, last in spans):
                 gaps += start - until
                 known = event.correlation_id() in self._calls
                 unqueued += (start - until) * (known and queued > until)
-            until = max(until, _end(event))
+            until = max(until, end)
         return gaps, unqueued
 
 
@@ -193,8 +193,8 @@ def nested(events: Iterable[Any]) -> list[Nested]:
     found: list[Nested] = []
     for several in threads.values():
         running: list[int] = []
-        for event in sorted(several, key=lambda event: (_start(event), -_end(event))):
-            start, end = _start(event), _end(event)
+        spans = ((*_span(event), event) for event in several)
+        for start, end, event in sorted(spans, key=lambda span: (span[0], -span[1])):
             while running and found[running[-1]].end <= start:
                 running.pop()
             parent = running[-1] if running else None
@@ -215,12 +215,8 @@ def _covered(spans: list[Interval]) -> int:
     return covered
 
 
-def _start(event: Any) -> int:
-    return int(event.start_ns())
-
-
-def _end(event: Any) -> int:
-    return int(event.start_ns() + event.duration_ns())
+def _span(event: Any) -> Interval:
+    return int(event.start_ns()), int(event.start_ns() + event.duration_ns())
 
 
 def on_host(event: Any) -> bool:

@@ -10,14 +10,13 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
 from ...timing.budget import Budget
-from ...timing.tracing import LINES
 from ..probes.passes import NotOffered, Pass, Probing
-from .operator_times import PASS, OperatorTimes, is_work, kind_of, on_host
+from .operator_times import PASS, OperatorTimes
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -29,7 +28,7 @@ RESERVED_S = 0.5
 """Seconds that the probes before it leave to it: enough for a pass of 50 ms or less."""
 PASSES = 3
 """Passes that are read at most. One more goes before them: the first pays for the tracer."""
-OWN = "the script's own profiler is on"
+PROFILED = "the script's own profiler is on"
 NO_KERNEL = "the tracer saw no kernel on the GPU: CUPTI is missing, or not permitted here"
 ASKED = {"KINETO_LOG_LEVEL": "99", "TEARDOWN_CUPTI": "0"}
 """A level above all levels: Kineto reads it when a process first traces, and would else write
@@ -64,129 +63,32 @@ def _trace(driver: Driver, one: Pass) -> dict[str, Any]:
         raise NotOffered(f"the tracer is not asked about a {one.device} device")
     if 2 * one.once > TRACE_S / 2:
         raise NotOffered(f"a forward and backward takes {one.once:.2g} s, too long to be traced")
+    profiler: Any = sys.modules["torch"].autograd.profiler
+    if profiled():
+        raise NotOffered(PROFILED)
     passes = max(1, min(PASSES, int(TRACE_S / 2 / max(one.once, 1e-6)) - 1))
-    traced = OperatorTimes(_events(driver, one, 1 + passes), one.device, leave_out=1)
+    driver.sync()
+    with quiet(), profile() as trace:
+        for _ in range(1 + passes):
+            with profiler.record_function(PASS):
+                one()
+                driver.sync()
+    traced = OperatorTimes(trace.kineto_results.events(), one.device, leave_out=1)
     if one.device == "cuda" and not traced.kernels:
-        raise NotOffered("the tracer saw no kernel: CUPTI is missing, or not permitted here")
+        raise NotOffered(NO_KERNEL)
     if not traced.windows:
         raise NotOffered("the tracer recorded nothing")
     return traced.event()
 
 
-def _events(driver: Driver, one: Pass, passes: int) -> list[Any]:
-    """The tracer's events of so many passes, each waited for.
-
-    `torch.profiler.profile` wraps this class; it would import TorchInductor and set
-    variables of the process's environment.
-    """
-    import torch
-
-    profiler: Any = torch.autograd.profiler
-    if torch._C._autograd._profiler_enabled():
-        raise NotOffered(OWN)
-    driver.sync()
-    with _quiet(), profiler.profile(use_kineto=True, use_device=device()) as trace:
-        for _ in range(passes):
-            with profiler.record_function(PASS):
-                one()
-                driver.sync()
-    return list(trace.kineto_results.events())
+def profile() -> Any:
+    """Kineto; `torch.profiler.profile` around it imports TorchInductor and sets variables."""
+    profiler: Any = sys.modules["torch"].autograd.profiler
+    return profiler.profile(use_kineto=True, use_device=device())
 
 
-class TorchTracer:
-    """Kineto around a few steps of the loop, as `torch.profiler` uses it; see `lines.py`.
-
-    `within` says that steps end within `Optimizer.step`, under a mark of PyTorch's: where the
-    tracer was started within such a mark, PyTorch 2.13 crashed in one of seven runs.
-    """
-
-    short = True
-
-    def __init__(self, driver: Driver, within: bool = False) -> None:
-        import torch
-
-        from .lines import LineTrace
-
-        self._torch: Any = torch
-        self._driver = driver
-        self.late = bool(driver.device.asynchronous)
-        self._within = within
-        self._profile: Any = None
-        self._lines: LineTrace | None = LineTrace(driver)
-
-    def refusal(self, asked: bool) -> str:
-        """Why it cannot be used now: a profiler of the script's, also one that waits for a step.
-
-        A trace that was `asked` for is made without lines where these cannot be had.
-        """
-        waits = "ProfilerStep" in self._torch.autograd.profiler.KinetoStepTracker._step_dict
-        if waits or self._torch._C._autograd._profiler_enabled():
-            return OWN
-        reason = self._lines.refusal() if self._lines is not None else ""
-        if reason and asked and not self._within:
-            self._lines = None
-            self._driver.record.write("missing", what=LINES, reason=reason)
-            return ""
-        return reason
-
-    def outside(self, act: Callable[[], None]) -> None:
-        if self._lines is not None:
-            self._lines.boundary()
-        if self._lines is not None and self._within:
-            self._lines.outside(act)
-        else:
-            act()
-
-    def start(self) -> None:
-        with _quiet():
-            profile = self._torch.autograd.profiler.profile(use_kineto=True, use_device=device())
-            profile.__enter__()
-        self._profile = profile
-
-    @contextlib.contextmanager
-    def step(self, number: int) -> Iterator[None]:
-        """The mark of a step, as `torch.profiler` names it: what reads its traces knows it."""
-        mark = self._torch.autograd.profiler.record_function(f"ProfilerStep#{number}")
-        with mark, self._lines.step() if self._lines else contextlib.nullcontext():
-            yield
-
-    def stop(self) -> None:
-        self.drop()
-        self._driver.sync()
-        with _quiet():
-            self._profile.__exit__(None, None, None)
-
-    def drop(self) -> None:
-        if self._lines is not None:
-            self._lines.stop()
-
-    @property
-    def full(self) -> bool:
-        return self._lines is not None and self._lines.full
-
-    def save(self, file: str) -> str:
-        results = self._profile.kineto_results
-        results.save(file)
-        kernels = not all(map(on_host, results.events()))
-        return "" if kernels or not self._torch.cuda.is_initialized() else NO_KERNEL
-
-    def read(self) -> None:
-        """Record the event `torch_lines`, or `missing` with the reason why there is none."""
-        if self._lines is None:
-            return
-        cuda = device() == "cuda"
-        operators, work = list[Any](), list[Any]()
-        for event in self._profile.kineto_results.events():
-            if kind_of(event) == "cpu_op":
-                operators.append(event)
-            elif cuda and is_work(event):
-                work.append(event)
-        fault = self._lines.fault or (NO_KERNEL if cuda and not work else "")
-        if fault:
-            self._driver.record.write("missing", what=LINES, reason=fault)
-            return
-        with self._torch.no_grad():
-            self._driver.record.write("torch_lines", **self._lines.event(operators, work, cuda))
+def profiled() -> bool:
+    return bool(sys.modules["torch"]._C._autograd._profiler_enabled())
 
 
 def device() -> str | None:
@@ -201,7 +103,7 @@ def device() -> str | None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Kineto logs nothing and keeps CUPTI, and finds the environment as it was afterwards."""
     before = {name: os.environ[name] for name in ASKED if name in os.environ}
     os.environ.update(ASKED)

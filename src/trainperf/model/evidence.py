@@ -146,8 +146,7 @@ class Evidence:
         It does if at least half of it is sure. Phases alternate, so what tells is the
         spread of the losses of neighbouring blocks: the times themselves drift.
         """
-        noise = self.times.waiting_noise
-        return 1 - self.utilization > 2 * (self.times.noise if noise is None else noise)
+        return 1 - self.utilization > 2 * self.times.loss_noise
 
     @property
     def in_turn(self) -> bool:

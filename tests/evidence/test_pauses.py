@@ -34,6 +34,8 @@ def test_what_comes_at_every_so_many_steps_is_a_turn_of_them():
         steps(0.3),  # once: the machine may have paused
         steps(0.3, 1.2),  # of another length each time
         [*steps(0.3), *steps(0.3, every=4), *steps(0.3, every=90)],  # as it comes
+        [*steps(*[0.7] * 13, every=1), *steps(*[0.0] * 2)],  # a neighbour that has gone
+        [*steps(*[0.3] * 3, every=10), *steps(0.0, 0.0)],
     ],
 )
 def test_what_comes_without_a_plan_is_none(took):

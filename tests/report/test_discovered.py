@@ -13,13 +13,13 @@ from trainperf.report import whole
 from trainperf.reporters import reporter
 
 TEA = """
-from trainperf.report.document import STEP, Section
+from trainperf.report.document import STEP, Section, always
 
 def tea(diagnosis, page):
     page.heading("Tea")
     page.prose(f"Ready before {diagnosis.script} is.", indent=2)
 
-SECTIONS = (Section("tea", STEP + 125, tea, tea, side="storage"),)
+SECTIONS = (Section("tea", STEP + 125, tea, always, side="machine"),)
 """
 
 
@@ -34,7 +34,7 @@ def test_a_file_put_there_is_a_section_of_every_report(
             assert "\nTea\n  Ready before slow_images.py is.\n" in text(INPUT_BOUND, full=full)
         markdown, page = reporter("markdown")(INPUT_BOUND) or "", reporter("html")(INPUT_BOUND)
         assert "### Tea\n\nReady before slow_images.py is." in markdown
-        assert "Ready before slow_images.py is." in (page or "").split('id="storage"')[1]
+        assert "Ready before slow_images.py is." in (page or "").split('id="machine"')[1]
     finally:
         whole.sections.cache_clear()
 

@@ -17,11 +17,11 @@ from trainperf.reporters.terminal.paper import Paper
 
 
 def section(
-    writer: Callable[[Any, Page], Any], diagnosis: Any, width: int = 200, encoding: str = "utf-8"
+    writer: Callable[[Any, Page], Any], diagnosis: Any, width: int = 200, full: bool = True
 ) -> str:
     """What one section writes, its lines joined."""
-    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    paper, page = Paper(Console(file=file, width=width, color_system=None)), Page()
+    file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    paper, page = Paper(Console(file=file, width=width, color_system=None)), Page(full)
     writer(diagnosis, page)
     write(Written("", tuple(page.blocks)), paper)
     paper.print()

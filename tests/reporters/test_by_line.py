@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +27,9 @@ def of(name: str, **laid_over: Any) -> Diagnosis:
     return over(TORCH, lines_=replace(LINES[name], **laid_over))
 
 
-def rows(writer: Callable[[Diagnosis, Page], None], diagnosis: Diagnosis) -> tuple[SourceRow, ...]:
-    page = Page()
-    writer(diagnosis, page)
+def rows(diagnosis: Diagnosis) -> tuple[SourceRow, ...]:
+    page = Page(full=False)
+    lines.tree(diagnosis, page)
     return next(block.rows for block in page.blocks if isinstance(block, Lines))
 
 
@@ -61,25 +60,6 @@ def test_a_script_that_is_one_call_of_a_framework_has_no_lines_to_name_in_short(
     assert lines.HEADING in text(over(alone, loop=elsewhere), full=False)
 
 
-# ------------------------------------------------------------------------ what it adds up to
-
-
-@pytest.mark.parametrize("name", LINES)
-@pytest.mark.parametrize("sample", [TORCH, INPUT_BOUND])
-def test_in_the_tree_each_stands_within_what_calls_it_and_beside_its_neighbours(
-    name: str, sample: Diagnosis
-) -> None:
-    path: list[tuple[float, float]] = []
-    for row in rows(lines.tree, over(sample, lines_=LINES[name])):
-        del path[row.depth :]
-        start, end = path[-1] if path else (0.0, 1.0)
-        assert start - 1e-9 <= row.start <= row.start + row.share <= end + 1e-9
-        assert sum(share for share, _ in row.parts) <= row.share + 1e-9
-        path.append((row.start, row.start + row.share))
-        if row.depth:  # the next of this depth begins where this one ends
-            path[row.depth - 1] = (row.start + row.share, end)
-
-
 # ------------------------------------------------------------------------------ what it says
 
 
@@ -87,9 +67,9 @@ def test_a_line_whose_work_the_gpu_does_later_is_named_with_it() -> None:
     found = LINES["torch_triplets"]
     light = found.lines[-1]
     on_gpu = replace(light, device_s=0.8 * found.seconds)
-    shown = section(lines.short, of("torch_triplets", lines=(*found.lines[:-1], on_gpu)))
+    shown = section(lines.tree, of("torch_triplets", lines=(*found.lines[:-1], on_gpu)), full=False)
     assert f"; {units.seconds(0.8 * found.seconds)} on the GPU" in " ".join(shown.split())
-    assert "on the GPU" not in section(lines.short, of("torch_triplets"))
+    assert "on the GPU" not in section(lines.tree, of("torch_triplets"), full=False)
 
 
 def test_a_function_of_many_light_lines_is_named_as_well() -> None:
@@ -97,7 +77,7 @@ def test_a_function_of_many_light_lines_is_named_as_well() -> None:
         replace(LOSS, where=replace(LOSS.where, line=at), seconds=0.02 * 0.045, parts=())
         for at in range(200, 220)
     ]
-    found = rows(lines.short, of("torch_triplets", lines=tuple(light), seconds=0.045))
+    found = rows(of("torch_triplets", lines=tuple(light), seconds=0.045))
     assert [(row.what, row.shown) for row in found] == [
         ("in `HardTripletLoss.forward`, 20 lines", "40 ± 8 %")
     ]
@@ -125,23 +105,21 @@ def test_the_bar_shows_what_the_verdict_says_of_a_function(
     assert sum(part for _, part, _ in bar) == pytest.approx(0.1)
 
 
-def test_the_tree_says_what_a_line_calls_and_what_other_threads_do_meanwhile() -> None:
+def test_the_tree_says_what_a_line_calls_and_in_short_only_the_heaviest() -> None:
     told = section(lines.tree, BY_LINE, width=120)
-    assert "calls `Quantizer.forward`; itself 14 ± 5 %: operators" in told
+    assert "self.quantizer(self.encoder(x)) itself 14 ± 5 %: operators" in told
     assert "train.py:85 calls `VQVAE.forward`" in told
-    short = section(lines.short, BY_LINE, width=120)
+    short = section(lines.tree, BY_LINE, width=120, full=False)
     assert "41 ± 7 % train.py:83 images, _ = next(iter(loader)) input" in short
     assert "optimizer.step()" in told
     assert "optimizer.step()" not in short
-    told = section(lines.tree, of("torch_triplets", beside=(replace(LOSS, seconds=0.0163),)))
-    assert "Meanwhile, on other threads 16.3 ms train.py:68 if other != anchor" in told
 
 
 def test_source_is_cut_at_its_end_and_a_path_at_its_beginning() -> None:
     ratio = replace(LOSS, text="total = total + weights[anchor, other] / scale.sum() / count")
-    assert "total = total + wei" in section(lines.short, of("torch_triplets", lines=(ratio,)), 50)
+    assert "total = total + wei" in section(lines.tree, of("torch_triplets", lines=(ratio,)), 50)
     far = moved(LINES["torch_triplets"], "/elsewhere/" + "deep/" * 20 + "losses.py", 0)
-    assert "losses.py:68" in section(lines.short, over(TORCH, lines_=far), 60)
+    assert "losses.py:68" in section(lines.tree, over(TORCH, lines_=far), 60)
 
 
 def test_a_line_of_a_notebook_is_a_line_of_its_cell_in_every_format() -> None:
@@ -158,6 +136,6 @@ def test_a_line_of_a_notebook_is_a_line_of_its_cell_in_every_format() -> None:
 def test_in_markdown_the_lines_are_a_table_and_on_a_page_each_has_its_bar() -> None:
     table = reporter("markdown")(BY_LINE) or ""
     assert "| 41 ± 7 % | `train.py:83` | `images, _ = next(iter(loader))` | input |" in table
-    assert table.index("### By line") < table.index("### What to change")
+    assert table.index("### By line,") < table.index("### What to change")
     step = parsed(reporter("html")(BY_LINE) or "").at("step")
     assert "images, _ = next(iter(loader))train.py:83 · input" in " ".join(step.text.split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -60,6 +61,7 @@ def test_the_terminal_gets_what_fits_it_and_nothing_but_colour_is_added(name: st
     sample = SAMPLES[name]
     found = (*sample.findings, *(c.finding for c in sample.experiment_changes))
     code = {line.strip() for one in found for line in one.snippet.split("\n")}
+    code.add(f"trainperf try --diff change.diff -- {shlex.join(sample.command)}")
     for width in (80, 120, 168):
         lines = text(sample, width).split("\n")
         assert [line for line in lines if line != line.rstrip()] == []

@@ -24,7 +24,6 @@ from reporters.samples import (
     SAMPLES,
     SYNC,
     TRIED,
-    over,
 )
 from trainperf.model import Equivalence, Patch, Site, Verdict
 from trainperf.model.diagnosis import Ignored
@@ -37,8 +36,8 @@ from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 from trainperf.reporters.html.sheet import Shown, view
 
 SECTIONS = {
-    *("verdict", "step", "changes", "experiment", "trials", "together", "patch"),
-    *("input", "job", "costs", "machine", "storage", "not-measured", "notes"),
+    *("verdict", "step", "changes", "experiment", "trials", "patch"),
+    *("input", "job", "costs", "machine", "not-measured", "notes"),
 }
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
 
@@ -121,12 +120,12 @@ def test_a_full_diagnosis_has_every_section_and_its_verdict_first() -> None:
     assert render(TRIED) == html_of("tried")
     words = page_of("tried").words
     assert words.index("Input-bound: the step could run") < words.index("One step")
-    assert "Apply these 2 changes: your training as configured about 27.8 s → 15.4 s" in words
+    assert "Apply these 2 changes: the whole training about 27.8 s → 15.4 s" in words
 
 
 def test_a_section_without_content_is_not_there_and_what_was_not_measured_is_said() -> None:
     found = page_of("failed")
-    assert set(found.ids).isdisjoint({"changes", "trials", "together", "patch", "job"})
+    assert set(found.ids).isdisjoint({"changes", "trials", "patch", "job"})
     assert {"verdict", "output", "not-measured"} <= set(found.ids)
     assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", found.words)
     words = page_of("healthy").words
@@ -141,24 +140,17 @@ def copied(found: Page) -> list[str]:
 
 
 def test_what_is_copied_is_what_is_to_be_pasted() -> None:
-    diff = f"{TRIED.patch and TRIED.patch.diff}@@ -40,3 +40,3 @@\n \n-\tx = '<&>'\n+\tx = 1\n \n"
+    diff = f"{TRIED.patch and TRIED.patch.diff}@@ -40,3 +40,3 @@\n-\tx = '<&>'\n+\tx = 1\n"
     found = page(patch=Patch(diff, ("tf_cache",), environment={"A": "1"}, arguments=("--b", "c")))
     assert found.at("patch-code").text == diff
     texts = copied(found)
-    assert {diff, "export A=1", "/python/bin/python slow_images.py --b c"} <= set(texts)
+    assert {"export A=1", "/python/bin/python slow_images.py --b c"} <= set(texts)
     for finding in INPUT_BOUND.findings:
         assert textwrap.dedent(finding.snippet.expandtabs(4)).strip("\n") in texts
     first = replace(
         INPUT_BOUND.findings[0], equivalence=Equivalence.ENVIRONMENT, snippet="export B=1"
     )
     assert "export B=1" in copied(page(findings=(first,)))
-
-
-@pytest.mark.parametrize("sign", ["\r\n", "\x0c\n", "\ufeff\n", "\udce9\n"])
-def test_a_patch_that_a_page_would_change_cannot_be_copied(sign: str) -> None:
-    found = page(patch=Patch(f"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y{sign}", ("a",)))
-    assert found.at("patch-code").text not in copied(found)
-    assert "characters that a page cannot carry" in found.words
 
 
 def test_what_was_rejected_is_no_advice_and_other_experiments_stand_apart() -> None:
@@ -173,19 +165,16 @@ def test_what_was_rejected_is_no_advice_and_other_experiments_stand_apart() -> N
     assert "experiment" not in page_of("tried").ids
 
 
-def test_ignored_findings_volumes_and_prices_are_told() -> None:
+def test_ignored_findings_are_told() -> None:
     ignored = Ignored(INPUT_BOUND.findings[1], Site("train.py", 30))
     assert "tf_map_parallel (train.py:30)" in page(ignored=(ignored,)).at("ignored").text
-    two = render(over(INPUT_BOUND, reads=INPUT_BOUND.evidence.reads * 2))
-    storage = two.split('id="storage"')[1].split("</section>")[0]
-    assert storage.count("<li>") == 2
 
 
 def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
     found = parsed(render(TRIED, saved="20261121-train & co", patch_file="fix.diff"))
     assert "#next" in {one.attributes.get("href") for one in found.named("a")}
     assert "trainperf fix '20261121-train & co'" in copied(found)
-    assert "Edit 2 places" in found.words
+    assert "Make 2 edits" in found.words
     assert "git apply fix.diff" in found.words
     assert "trainperf fix" not in page_of("tried").at("next").text
     assert "The gains named are upper bounds, not measured" in page_of("input_bound").words
@@ -278,16 +267,3 @@ def test_the_parts_of_a_step_fill_its_bar(diagnosis: Any) -> None:
     assert len(pieces) >= 2
     assert sum(of(one.width) for one in pieces) == pytest.approx(100, abs=0.1)
     assert [of(one.x) for one in pieces] == sorted(of(one.x) for one in pieces)
-
-
-def test_all_trials_are_drawn_on_one_scale_with_their_intervals() -> None:
-    plots = shown_in(TRIED, "trials", "trials").plots
-    assert plots is not None
-    drawings = [one for one in plots.intervals if one is not None]
-    assert len(drawings) >= 2
-    assert len({one.one for one in drawings}) == 1
-    assert [tick.one for tick in plots.axis].count(True) == 1
-    for drawing in drawings:
-        assert of(drawing.low) < of(drawing.point) < of(drawing.high)
-        assert of(drawing.noise_from) < of(drawing.one)
-    assert drawings[0].words.startswith("measured 3.2× (2.8 to 3.5); at most 4.5×; gains below")

@@ -139,10 +139,6 @@ def test_a_file_name_that_is_no_text_can_be_written() -> None:
     assert report["script"] == NASTY.replace("\udce9", r"\udce9")
 
 
-def test_the_report_is_made_for_reading() -> None:
-    assert render(INPUT_BOUND).startswith('{\n  "format_version": 2,\n')
-
-
 def test_the_parts_of_a_step_are_there_with_their_shares() -> None:
     report = json.loads(render(TORCH))
     evidence = report["evidence"]

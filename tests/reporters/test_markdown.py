@@ -33,8 +33,8 @@ def test_a_short_report_stands_open_and_the_rest_is_folded() -> None:
     assert "The same work is done again in every epoch**" in open_
     assert "3.2× as fast, measured (2.8 to 3.5); predicted at most 4.5×" in open_
     assert "Apply these 2 changes" in open_
-    assert "| `tf_cache` | 4.5× | 3.2× (2.8 to 3.5) | kept; mean losses within 7 %" in folded
-    assert "Input, stage by stage" in folded
+    assert "- tf_cache: 3.2× (2.8 to 3.5), at most 4.5× predicted; mean losses within 7 %" in folded
+    assert "Input pipeline" in folded
 
 
 def test_what_makes_the_check_fail_is_named() -> None:

@@ -137,7 +137,7 @@ def test_the_exchange_is_told_with_its_cost_and_what_it_rests_on() -> None:
 
 
 def test_what_exchanges_less_often_is_said_where_the_exchange_dominates() -> None:
-    less = "one update after several batches"
+    less = "gradient accumulation under"
     surely = costing(0.030, 0.038)
     surely = replace(surely, verdict=replace(SYNC.verdict, bottleneck="sync"))
     assert less in " ".join(text(surely).split())

@@ -10,7 +10,6 @@ import pytest
 
 from reporters.rendering import coloured, of, section, text
 from reporters.samples import (
-    BUCKET,
     GIB,
     HEALTHY,
     INPUT_BOUND,
@@ -19,7 +18,6 @@ from reporters.samples import (
     PRICE,
     SAMPLES,
     TORCH,
-    TRACE,
     TWO_GPUS,
     finding,
     first,
@@ -35,27 +33,23 @@ from trainperf.model import (
     Framework,
     Instance,
     Missing,
-    Objects,
     OwnCode,
     PhaseUse,
-    Reads,
-    StartUp,
+    Probe,
     SyncPoint,
+    TraceFile,
     Trials,
     Verdict,
-    Volume,
 )
 from trainperf.model.diagnosis import RunningJob
-from trainperf.model.torch.step import Operator, StepPart
-from trainperf.recording.machine.instance import InstanceType
-from trainperf.report.sections import machine, step, training
+from trainperf.model.torch.step import StepPart
+from trainperf.report.sections import closing, machine, step, training
 from trainperf.report.sections._shares import shares
 from trainperf.report.whole import report as sections_of
 
 MIB = 1024**2
-PARTS, WAITS = "The step, part by part", "Calls that wait for the GPU"
-OPERATORS = "Operators of the model's step, traced"
-MACHINE = "Machine while training"
+PARTS, WAITS = "Parts of a step", "Calls that wait for the GPU"
+MACHINE = "Machine"
 
 
 # ------------------------------------------------------------------------------ the bar
@@ -111,14 +105,14 @@ def test_nothing_of_another_framework_is_said(name: str) -> None:
 
 def test_every_part_has_its_time_its_share_and_its_calls() -> None:
     told = of(TORCH, PARTS)
-    assert "getting the next batch 20.7 ms 72 % 1" in told
+    assert "next batch 20.7 ms 72 % 1" in told
     assert "forward 3.17 ms 11 % 2" in told
     assert PARTS not in text(INPUT_BOUND)
     split = (StepPart("transfer", 0.0), StepPart("forward", 0.01))
     none = of(on_torch(TORCH, split_=split), PARTS)
-    assert "copying" not in none
+    assert "copies" not in none
     assert "forward 10.0 ms 100 % █" in none
-    narrow = text(TORCH, 40).split(PARTS)[1].split("From a few")[0]
+    narrow = text(TORCH, 40).split(PARTS)[1].split(MACHINE)[0]
     assert "█" not in narrow
     assert re.search(r"backward.*\x1b\[32m█", coloured(TORCH, 100))
 
@@ -141,24 +135,11 @@ def test_the_framework_and_the_loop_have_their_own_names() -> None:
     assert "a loop that makes its own batches" in text(PARTIAL, 120)
     both = over(TORCH, framework=Framework("torch", "2.13.0", keras="3.15.1"))
     assert "Framework       Keras 3.15.1 on PyTorch 2.13.0\n" in text(both)
-    assert "set-up and first step 1.22 s" in report
-    known = over(TORCH, startup=StartUp(7.9, 2.4, 4.5, first_step_s=1.0))
-    assert "set-up 4.50 s, first step 1.00 s" in " ".join(text(known).split())
-
-
-def test_operators_have_their_calls_their_time_and_their_share() -> None:
-    told = of(TORCH, OPERATORS)
-    assert told.startswith(
-        "operator calls per pass share aten::convolution_backward 3 2.09 ms 53 %"
+    assert "Instance" not in report
+    cloud = over(
+        TORCH, machine=replace(TORCH.evidence.machine, instance=Instance("ec2", "g5.xlarge"))
     )
-    assert "kernel" not in told
-    assert len(re.findall(r" \d+ [\d.]+ [mµ]s", told)) <= 8
-    assert OPERATORS not in text(INPUT_BOUND)
-    seldom = Operator("[red]\x1b[31m\n" + "aten::sort<4, " * 40, 0.33, 0.01)
-    traced = replace(TRACE, operators=(seldom,), others_s=0.0)
-    told = of(on_torch(TORCH, trace=traced), OPERATORS)
-    assert "<1 10.0 ms 100 %" in told
-    assert told.count("aten::sort<4") < 5
+    assert "Instance        1 × g5.xlarge\n" in text(cloud)
 
 
 # ----------------------------------------------------------------------------- the machine
@@ -181,49 +162,6 @@ def test_how_busy_the_machine_was_is_told_of_what_the_training_uses() -> None:
     assert "emptied its cache to find room 3 times" in of(short_of, MACHINE)
 
 
-# ------------------------------------------------------------------------------- storage
-
-(FILES,) = INPUT_BOUND.evidence.reads
-PROBED = replace(
-    FILES,
-    cold_bytes_s=125.0 * MIB,
-    cold_parallel_bytes_s=250.0 * MIB,
-)
-
-
-def files(*reads: Reads, **fields: Any) -> str:
-    return section(machine.storage, over(INPUT_BOUND, reads=reads, **fields))
-
-
-def test_place_files_step_and_rates_are_told() -> None:
-    assert files() == ""
-    told = files(PROBED)
-    for words in (
-        "/: disk, ext4, vda",
-        "640 files, 32.0 MiB",
-        "each step opens 32 files; each step reads 1.60 MiB",
-        "125 MiB/s by one reader, 250 MiB/s by four",
-    ):
-        assert words in told
-    assert "speed not measured: the files were removed" in files(FILES)
-    assert "more than 640 files" in files(replace(FILES, at_least=True))
-    ebs = Volume("/data", "ebs", "ext4", "nvme1n1", "Amazon EBS", 437.5e6, "EBS base")
-    assert "EBS, ext4, nvme1n1; at most 417 MiB/s (EBS base)" in files(replace(FILES, volume=ebs))
-
-
-def bucket(*several: Objects) -> str:
-    return section(machine.storage, over(INPUT_BOUND, reads=(), objects=several))
-
-
-def test_requests_to_s3_are_told_with_units() -> None:
-    assert bucket() == ""
-    told = bucket(BUCKET)
-    assert "s3://data/train/, eu-west-1" in told
-    assert "3,200 requests; 32.0 for each batch; 30.0 ms until the response" in told
-    assert "SlowDown 40 times" in told
-    assert "no request by boto3 or s3fs was seen" in bucket(Objects("data"))
-
-
 # --------------------------------------------------------------------------------- money
 
 
@@ -241,19 +179,6 @@ def test_a_price_is_told_with_its_source_and_what_it_buys() -> None:
     assert cost(Cost(PRICE, 2, epoch_before=0.842)).endswith("hour): an epoch $0.84.")
     for value, text_ in ((0.0, "$0.00"), (1.5, "$1.50"), (1240.4, "$1,240"), (0.00846, "$0.0085")):
         assert training.dollars(value) == text_
-
-
-def test_an_instance_is_described_in_a_line() -> None:
-    def said(*args: Any, **fields: Any) -> str:
-        box = INPUT_BOUND.evidence.machine
-        return step.instance(replace(box, instance=Instance(*args, **fields)))
-
-    g5 = InstanceType("g5.xlarge", vcpus=4, memory=16 * GIB, gpus=1, gpu="A10G")
-    told = "g5.xlarge (AWS, eu-west-1): 4 vCPUs, 16.0 GiB, 1 × A10G"
-    assert said("ec2", "g5.xlarge", g5, "eu-west-1") == told
-    assert said("sagemaker", "ml.g5", g5, "eu", hosts=2).startswith("2 × ml.g5 (SageMaker, eu)")
-    assert said("ec2", "z9.large", None, "eu") == "z9.large (AWS, eu)"
-    assert step.instance(INPUT_BOUND.evidence.machine) == ""
 
 
 # -------------------------------------------------- what passes beside the steps, and later
@@ -302,8 +227,8 @@ def test_a_job_that_ran_beside_its_own_diagnosis_has_a_section() -> None:
         ({"memory_peak": 4 * GIB, "memory_events": (("oom_kill", 0),)}, ""),
         ({"memory_peak": int(7.8 * GIB)}, "7.80 GiB of 8.00 GiB used at most"),
         ({"memory_events": (("oom_kill", 2),)}, "ended 2 processes"),
-        ({"memory_pressure": 0.2}, "a task waited for it in 20 % of the time"),
-        ({"swapped_in": 3 * GIB}, "Swap: 3.00 GiB read back by the whole machine"),
+        ({"memory_pressure": 0.2}, "a task waited for memory in 20 % of the time"),
+        ({"swapped_in": 3 * GIB}, "3.00 GiB read back from swap by the whole machine"),
     ],
 )
 def test_limits_of_memory_are_said_where_they_cost_something(
@@ -313,3 +238,37 @@ def test_limits_of_memory_are_said_where_they_cost_something(
     told = section(machine.limits, over(INPUT_BOUND, container=use))
     assert words in told
     assert bool(told) is bool(words)
+
+
+# ------------------------------------------------------------------ the speed, and a trace
+
+
+@pytest.mark.parametrize(
+    ("base_s", "healthy", "said"),
+    [
+        (2.0, True, "1.00 GFLOP/s in each step, 25 % of what one large float32 matrix product"),
+        (0.8, False, "2.50 GFLOP/s in each step, 62 % of what one large float32 matrix product"),
+        (0.8, True, "product reaches here: the device does what it can"),
+    ],
+)
+def test_a_rate_stands_beside_that_of_a_large_product(
+    base_s: float, healthy: bool, said: str
+) -> None:
+    detail = {"flops": 2e9, "product_flops": 1e9, "dtype": "float32", "of": "each step"}
+    probe = Probe("matmul_rate", base_s, 0.25, 1.0, 1.0, 1.0, detail=detail)
+    found = over(HEALTHY, probes={"matmul_rate": probe})
+    found = replace(found, verdict=replace(found.verdict, healthy=healthy))
+    told = section(step.step, found)
+    assert said in told
+    assert ("does what it can" in told) == ("does what" in said)
+
+
+def test_where_the_trace_is_and_what_opens_it_or_why_there_is_none() -> None:
+    def told(trace: TraceFile) -> str:
+        return section(closing.traced, replace(INPUT_BOUND, trace=trace))
+
+    why = told(TraceFile("t.json", reason="the script's own profiler is on"))
+    assert why == "No step was traced: the script's own profiler is on."
+    made = told(TraceFile("t.json.gz", steps=5, note="it was late"))
+    assert "A trace of 5 steps is in t.json.gz: open it at ui.perfetto.dev" in made
+    assert made.endswith("it was late")

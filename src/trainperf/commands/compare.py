@@ -54,6 +54,6 @@ def render(found: Comparison, console: Console) -> None:
             paper.table(cells, header=("", "before", "after", "", ""), elastic=(0, 1, 2, 4))
     paper.line()
     for refusal in found.refusals:
-        paper.item(refusal)
+        paper.prose(refusal, 2, first=paper.raw("- "))
     paper.prose(found.speed)
     paper.print()

@@ -253,8 +253,9 @@ def pauses(observed: Observed, real: float) -> Outside | None:
     """The steps from one pause to the next, of a loop that is seen by its updates only.
 
     `real` is a step in seconds. Pauses are what makes single steps much longer than the others,
-    by about as much and after about as many steps each time: an evaluation at every so many
-    steps, the end of an epoch. None where there are none, or they come without a plan.
+    by about as much and after about as many steps each time, from the first to the last: an
+    evaluation at every so many steps, the end of an epoch. None where there are none, or they come
+    without a plan: a neighbour makes a row of steps long, and goes.
     """
     if observed.start["kind"] not in ("update", "call"):
         return None
@@ -272,7 +273,10 @@ def pauses(observed: Observed, real: float) -> Outside | None:
     apart = [second - first for first, second in pairwise(long)]
     if len(long) < _FEWEST or not (_alike(more) and _alike(apart)):
         return None
-    every = round(statistics.median(apart) * observed.steps_per_call)
+    usually = statistics.median(apart)
+    if usually < 2 or max(long[0], len(took) - 1 - long[-1]) > (1 + _ALIKE) * usually:
+        return None
+    every = round(usually * observed.steps_per_call)
     pause, training = statistics.median(more), every * real
     seconds = training + pause
     spent = (Spent("other", pause, pause / seconds),)

@@ -68,28 +68,15 @@ class Gap:
 
 @dataclass(frozen=True)
 class Prose:
-    """A paragraph, `indent` columns in; what `first` says stands before it, on its first line."""
+    """A paragraph, `indent` columns in, that hangs behind its label.
+
+    That is "-" of an item, "1." of a finding, or names a fact, in so many columns (`width`).
+    """
 
     words: Words
     indent: int = 0
-    first: Words = ()
-
-
-@dataclass(frozen=True)
-class Fact:
-    """Words under a label; `width` is that of the labels of its group."""
-
-    label: str
-    words: Words
-    width: int
-    indent: int = 2
-
-
-@dataclass(frozen=True)
-class Item:
-    """An item of a list."""
-
-    words: Words
+    label: str = ""
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,7 +115,6 @@ class Table:
     header: tuple[str, ...] = ()
     right: tuple[int, ...] = ()
     elastic: tuple[int, ...] = ()
-    indent: int = 2
     lengths: tuple[tuple[float, str] | None, ...] = ()
 
 
@@ -137,8 +123,8 @@ class SourceRow:
     """A line of source, a function or what is left, with its share of a step.
 
     `shown` says the share, `text` is the source, `what` how the time passes. `parts` are those of
-    it that pass on the line itself, (share of the step, tone) each; `start` is where on the step it
-    is drawn, `depth` how many rows it stands beneath.
+    it that pass on the line itself, (share of the step, tone) each; `depth` is how many rows it
+    stands beneath.
     """
 
     shown: str
@@ -147,7 +133,6 @@ class SourceRow:
     text: str = ""
     what: str = ""
     parts: tuple[tuple[float, str], ...] = ()
-    start: float = 0.0
     depth: int = 0
 
 
@@ -160,39 +145,13 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A trial as a row; `note` says how its losses compare, what it costs, or why it has no figure.
-
-    `gain` is what was measured and its 95 % interval (middle, low, high), None where nothing was;
-    `bound` is what was predicted at most.
-    """
-
-    heading: str
-    tone: str
-    name: str
-    bound: float | None
-    gain: tuple[float, float | None, float | None] | None = None
-    kept: bool = False
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class TrialRows:
-    """The trials, in groups under their headings; gains up to `floor` could be noise."""
-
-    rows: tuple[Tried, ...]
-    floor: float | None
-
-
-@dataclass(frozen=True)
 class Commands:
     """Commands that lead on, each with what it does."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-Content = Gap | Prose | Fact | Item | Code | Output | Bar | Table | Lines
-Block = Heading | Content | TrialRows | Commands
+Block = Heading | Gap | Prose | Code | Output | Bar | Table | Lines | Commands
 """The parts of a section."""
 
 
@@ -206,14 +165,15 @@ class Written:
 
 @dataclass
 class Page:
-    """The blocks of a section while it is written.
+    """The blocks of a section while it is written, for the `full` report or the short one.
 
     `saved` is the name of the run and `patch_file` that of its patch, for commands; "" for none.
     """
 
-    blocks: list[Block] = field(default_factory=list)
+    full: bool = True
     saved: str = ""
     patch_file: str = ""
+    blocks: list[Block] = field(default_factory=list)
 
     def add(self, block: Block) -> None:
         """Write a block."""
@@ -227,24 +187,25 @@ class Page:
         """Leave a blank line."""
         self.add(Gap())
 
-    def prose(self, text: Words | str, indent: int = 0, *, first: Words = ()) -> None:
-        """Write a paragraph; it hangs behind what `first` says."""
-        self.add(Prose(worded(text), indent, first))
+    def prose(self, text: Words | str, indent: int = 0, *, label: str = "") -> None:
+        """Write a paragraph."""
+        self.add(Prose(worded(text), indent, label))
 
     def fact(self, label: str, text: Words | str, width: int) -> None:
         """Write what is said under a label."""
-        self.add(Fact(label, worded(text), width))
-
-    def paragraphs(self, text: str, indent: int = 0) -> None:
-        """Write text in paragraphs, which blank lines set apart."""
-        for row, paragraph in enumerate(split(text)):
-            if row:
-                self.gap()
-            self.prose(paragraph, indent)
+        self.add(Prose(worded(text), 2, label, width))
 
     def item(self, text: str) -> None:
         """Write an item of a list."""
-        self.add(Item(say(text)))
+        self.prose(text, 2, label="-")
+
+    def paragraphs(self, text: str, indent: int = 0) -> None:
+        """Write text in paragraphs, which blank lines set apart."""
+        parts = [part for part in re.split(r"\n\s*\n", plain(text).strip()) if part]
+        for row, paragraph in enumerate(parts):
+            if row:
+                self.gap()
+            self.prose(paragraph, indent)
 
     def table(
         self,
@@ -253,25 +214,11 @@ class Page:
         header: Sequence[str] = (),
         right: Sequence[int] = (),
         elastic: Sequence[int] = (),
-        indent: int = 2,
         lengths: Sequence[tuple[float, str] | None] = (),
     ) -> None:
         """Write a table; see `Table`."""
-        self.add(
-            Table(
-                tuple(tuple(worded(cell) for cell in row) for row in rows),
-                tuple(header),
-                tuple(right),
-                tuple(elastic),
-                indent,
-                tuple(lengths),
-            )
-        )
-
-
-def split(text: str) -> list[str]:
-    """The paragraphs of a text, which blank lines set apart."""
-    return [part for part in re.split(r"\n\s*\n", plain(text).strip()) if part]
+        cells = tuple(tuple(map(worded, row)) for row in rows)
+        self.add(Table(cells, tuple(header), tuple(right), tuple(elastic), tuple(lengths)))
 
 
 def worded(text: Words | str) -> Words:
@@ -279,7 +226,14 @@ def worded(text: Words | str) -> Words:
     return say(text) if isinstance(text, str) else text
 
 
-Writer = Callable[[Diagnosis, Page], None]
+def always(diagnosis: Diagnosis) -> bool:
+    """Whether a section stands in a short report: that of any run."""
+    return True
+
+
+def never(diagnosis: Diagnosis) -> bool:
+    """Whether a section stands in a short report: that of none."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -287,15 +241,14 @@ class Section:
     """A part of the report on one matter: what writes it, and where it stands.
 
     Sections come in the order of their `place`; from `STEP` to `CHANGES` they tell where the time
-    goes. `short` writes it in a short report, `when` it bears on that; None leaves it out there.
-    `side` is the part of the page in a browser that holds it, "" where that places it itself.
+    goes. `short` says whether it stands in the short report of a run. `side` is the part of the
+    page in a browser that holds it, "" where that places it itself.
     """
 
     name: str
     place: int
-    write: Writer
-    short: Writer | None = None
-    when: Callable[[Diagnosis], bool] = lambda diagnosis: True
+    write: Callable[[Diagnosis, Page], None]
+    short: Callable[[Diagnosis], bool] = never
     side: str = "costs"
 
 

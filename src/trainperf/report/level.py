@@ -92,17 +92,6 @@ def took(others: float | None, cores: float) -> str:
     return f"neighbours took about {others:.1f} of {cores:.3g} cores"
 
 
-def beside_trials(diagnosis: Diagnosis) -> str:
-    """Say what a busy machine makes of changes that came out without an effect; "" if nothing."""
-    trying, evidence = diagnosis.trying, diagnosis.evidence
-    if all(trial.outcome is not Outcome.NO_EFFECT for trial in diagnosis.trials):
-        return ""
-    told = "" if trying is None else took(trying.neighbours_cores, evidence.machine.cores)
-    if not told:
-        return ""
-    return f"{told.capitalize()} when the trials began: what had no measurable effect may have one."
-
-
 def of_what(trial: Trial, diagnosis: Diagnosis) -> str:
     """Say of what a speed-up is, after a figure; "" where it is of the steps."""
     if trial.basis == "whole runs":

@@ -10,7 +10,7 @@ from trainperf.model.discover import modules
 from trainperf.report import sections as folder
 from trainperf.report.document import Page, Section, Written
 
-PROVEN = ("partial", "verdict", "output", "proofs", "stack", "notes", "next")
+PROVEN = ("partial", "verdict", "output", "proofs", "notes", "next")
 """The sections of a short report on changes that were to be proved."""
 
 
@@ -31,18 +31,13 @@ def report(
     `patch_file` the file the patch was written to; the commands that need them are named only if
     they are given.
     """
-    written = []
+    full, written = full or diagnosis.step_s is None, []
     for section in sections():
-        page, write = Page([], saved, patch_file), section.write
-        if not full and diagnosis.step_s is not None:
-            if diagnosis.proofs:
-                bears = section.name in PROVEN
-            else:
-                bears = section.short is not None and section.when(diagnosis)
-            if not bears:
-                continue
-            write = section.short or write
-        write(diagnosis, page)
+        short = section.name in PROVEN if diagnosis.proofs else section.short(diagnosis)
+        if not (full or short):
+            continue
+        page = Page(full, saved, patch_file)
+        section.write(diagnosis, page)
         if page.blocks:
             written.append(Written(section.name, tuple(page.blocks)))
     return tuple(written)

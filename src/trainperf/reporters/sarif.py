@@ -5,7 +5,6 @@ The format: OASIS, Static Analysis Results Interchange Format, version 2.1.0.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
 import os.path
@@ -136,9 +135,6 @@ def _location(site: Site, root: str) -> Json:
         location["message"] = {"text": spot(site.file, site.line)}
     else:
         physical["region"] = _region(site)
-    if site.function and site.function != "<module>":
-        named = {"fullyQualifiedName": plain(site.function), "kind": "function"}
-        location["logicalLocations"] = [named]
     return location
 
 
@@ -187,21 +183,15 @@ def _properties(finding: Finding, trial: Trial | None) -> Json:
 
 def _invocation(diagnosis: Diagnosis, judgement: Judgement) -> Json:
     """How the script was run, how that ended, and what could not be measured."""
-    found: Json = {
+    return {
         "executionSuccessful": diagnosis.ending.complete,
         "exitCodeDescription": str(diagnosis.ending),
         "commandLine": plain(shlex.join(diagnosis.command)),
-        "arguments": [plain(one) for one in diagnosis.command[1:]],
         "toolExecutionNotifications": [
             {"level": level, "message": _message(text)}
             for level, text in _notifications(diagnosis, judgement)
         ],
     }
-    if os.path.isabs(diagnosis.cwd):
-        found["workingDirectory"] = {"uri": f"{file_uri(diagnosis.cwd.rstrip('/'))}/"}
-    if ended := _utc(diagnosis.created):
-        found["endTimeUtc"] = ended
-    return found
 
 
 def _notifications(diagnosis: Diagnosis, judgement: Judgement) -> list[tuple[str, str]]:
@@ -213,14 +203,3 @@ def _notifications(diagnosis: Diagnosis, judgement: Judgement) -> list[tuple[str
     ignored = ignoring.said(diagnosis.ignored, diagnosis.cwd)
     others = (*not_measured, *diagnosis.notes, ignored)
     return found + [("note", one) for one in others if one]
-
-
-def _utc(created: str) -> str:
-    """Return a time as SARIF wants it; nothing for one that cannot be read."""
-    try:
-        when = datetime.datetime.fromisoformat(created)
-    except ValueError:
-        return ""
-    if when.tzinfo is None:
-        return ""
-    return f"{when.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"

@@ -143,20 +143,6 @@ _WAYS_OUT: tuple[tuple[str, str | Callable[[Recording], str]], ...] = (
         _no_gpu,
     ),
     (
-        r"CUDA-capable devices?(?:\(s\))? (?:is/)?are busy or unavailable",
-        (
-            "The GPU takes no other process: another has it to itself, its compute mode allows "
-            "none, or it is out of order. `nvidia-smi` says which"
-        ),
-    ),
-    (
-        r"Torch not compiled with CUDA enabled",
-        (
-            "This PyTorch was built without CUDA, and the script asks for a GPU: install a build "
-            "with CUDA, or let the script take the CPU"
-        ),
-    ),
-    (
         (
             r"driver on your system is too old|CUDA driver version is insufficient"
             r"|system not yet initialized|unsupported display driver"

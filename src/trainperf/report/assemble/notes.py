@@ -50,16 +50,11 @@ def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ..
     found = [(what, value.reason) for what, value in wanted if isinstance(value, Missing)]
     if torch is not None and torch.untraced:
         found.append(("the operators of a step", torch.untraced))
-    found += [*_sending(evidence), *_probes(evidence)]
+    found += _sending(evidence)
     if not recording.gpus and (why := _no_gpu(recording, evidence)):
         found.append(("GPU use", why))
     if evidence.machine.instance is not None and evidence.machine.price is None:
         found.append(("cost", "no price is known; --price-per-hour gives it"))
-    between = evidence.between_epochs
-    if between is None or not between.epochs_seen:
-        steps = evidence.loop.epoch_steps
-        length = f"an epoch has {steps:,} steps; " if steps else ""
-        found.append(("the time between epochs", f"{length}none ended while it was observed"))
     return tuple(NotTaken(what, why) for what, why in [*found, *_exchange(evidence)])
 
 
@@ -75,16 +70,6 @@ def _sending(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield f"what sending to {tracker} takes", why
 
 
-def _probes(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The probes that were not made; those that lack for the same reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for name, probe in evidence.probes.items():
-        if isinstance(probe, Missing):
-            by_reason.setdefault(probe.reason, []).append(name.replace("_", " "))
-    for reason, names in by_reason.items():
-        yield f"{'a probe' if len(names) == 1 else 'probes'} of {', '.join(names)}", reason
-
-
 def _no_gpu(recording: Recording, evidence: Evidence) -> str:
     """Why no GPU was sampled where CUDA or the instance has one; "" where none has."""
     reason = recording.gpu_reason or "no GPU was found"
@@ -98,18 +83,15 @@ def _no_gpu(recording: Recording, evidence: Evidence) -> str:
 
 
 def _exchange(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The figures of the exchange of gradients that are not known, and why."""
+    """Why the exchange of gradients is not known."""
     job = evidence.parallel_
     if job is None:
         return
     if job.exchange is None:
         cut = any(rank.ending != "measured" for rank in job.processes)
         yield "gradient exchange", CUT if cut else UNKNOWN
-        return
-    if isinstance(job.exchange.seconds_, Missing):
-        yield "gradient exchange", job.exchange.seconds_.reason
-    if isinstance(job.exchange.all_reduce, Missing):
-        yield "all-reduces by themselves", job.exchange.all_reduce.reason
+    elif isinstance(cost := job.exchange.seconds_, Missing):
+        yield "gradient exchange", cost.reason
     if job.scaling_reason:
         yield "the step on fewer devices", job.scaling_reason
 

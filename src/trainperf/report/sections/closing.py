@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from trainperf.fixes.common.words import at
-from trainperf.model import Diagnosis, Outcome, Patch, Stack, TraceRead, by_fix
+from trainperf.model import Diagnosis, Outcome, Patch, Stack, Trial, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.document import (
     CHANGES,
     END,
     GOOD,
-    QUIET,
     STRONG,
     Code,
     Commands,
     Page,
     Section,
+    always,
     say,
 )
 from trainperf.report.level import rejected
@@ -46,10 +46,6 @@ def predicted(diagnosis: Diagnosis, page: Page) -> None:
         "longer than they are. To have the changes tried: trainperf diagnose SCRIPT",
         indent=2,
     )
-    _of_the_gpu(diagnosis, read, page)
-
-
-def _of_the_gpu(diagnosis: Diagnosis, read: TraceRead, page: Page) -> None:
     evidence = diagnosis.evidence
     busy, real, trace = evidence.times.device_s, evidence.times.real, evidence.torch.trace
     if busy is not None:
@@ -58,8 +54,6 @@ def _of_the_gpu(diagnosis: Diagnosis, read: TraceRead, page: Page) -> None:
             idle = units.seconds(trace.unqueued_s)
             text += f"; for {idle} of it the host had not handed over its next kernel"
         page.item(f"{text}.")
-    if read.workers and evidence.input_bound:
-        page.item("Worker processes make the batches already: the items are what is slow.")
     if read.pageable_s > SMALL * real:
         page.item(
             f"{units.seconds(read.pageable_s)} of each step go into copies from memory that is not "
@@ -67,19 +61,15 @@ def _of_the_gpu(diagnosis: Diagnosis, read: TraceRead, page: Page) -> None:
         )
 
 
-def open_points(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what was not measured and noted where that leaves the verdict open."""
-    if diagnosis.verdict.grade == "settled" and diagnosis.ending.complete:
-        return
-    not_measured(diagnosis, page)
-    del page.blocks[1 + MOST :]
-    notes(diagnosis, page)
+def _is_open(diagnosis: Diagnosis) -> bool:
+    """Whether what was not measured leaves the verdict open."""
+    return diagnosis.verdict.grade != "settled" or not diagnosis.ending.complete
 
 
 def not_measured(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was not measured, and why."""
     missing = [f"{lack.what}: {lack.reason}" for lack in diagnosis.not_measured]
-    _list("Not measured", missing, page)
+    _list("Not measured", missing if page.full else missing[:MOST], page)
 
 
 def notes(diagnosis: Diagnosis, page: Page) -> None:
@@ -117,25 +107,12 @@ def traced(diagnosis: Diagnosis, page: Page) -> None:
 
 
 def next_steps(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the commands that lead on, and what the patch leaves out."""
-    if diagnosis.patch is not None:
+    """Print what the patch has besides edits, and the commands that lead on."""
+    patch, trials = diagnosis.patch, by_fix(diagnosis.trials)
+    if page.full and patch is not None:
         own = apart(diagnosis)  # these have a section
-        left_out = [skip for skip in diagnosis.patch.skipped if skip.what not in own]
+        left_out = [skip for skip in patch.skipped if skip.what not in own]
         _list("Not in the patch", [f"{skip.what}: {skip.reason}" for skip in left_out], page)
-    trials = by_fix(diagnosis.trials)
-    found = sorted(diagnosis.findings, key=lambda one: rejected(trials.get(one.id)))
-    more = [(f"trainperf explain {one.id}", "why it is slow, and when not to") for one in found[:1]]
-    _next(diagnosis, more, page)
-
-
-def short_steps(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the commands that make the changes and show the whole report."""
-    whole = f"trainperf show --full {shlex.quote(page.saved)}"
-    _next(diagnosis, [(whole, "every section of this report")] if page.saved else [], page)
-
-
-def _next(diagnosis: Diagnosis, more: list[tuple[str, str]], page: Page) -> None:
-    patch = diagnosis.patch
     if patch is not None and patch.environment:
         page.heading("Part of the changes: set before the script starts")
         page.add(Code(exports(patch), "bash", 2))
@@ -144,9 +121,18 @@ def _next(diagnosis: Diagnosis, more: list[tuple[str, str]], page: Page) -> None
         page.heading(f"{part}: run the script as")
         words = (*diagnosis.command, *patch.arguments)
         page.add(Code(one_line(shlex.join(words)), "bash", 2))
-    if then := [*_making(diagnosis, page), *more, *_longer(diagnosis)]:
+    found = sorted(diagnosis.findings, key=lambda one: rejected(trials.get(one.id)))
+    commands = [*_making(diagnosis, page), *_proving(diagnosis)]
+    if page.full:
+        commands += [
+            (f"trainperf explain {one.id}", "why it is slow, and when not to") for one in found[:1]
+        ]
+    elif page.saved:
+        whole = f"trainperf show --full {shlex.quote(page.saved)}"
+        commands.append((whole, "every section of this report"))
+    if commands := [*commands, *_longer(diagnosis)]:
         page.heading("Next")
-        page.add(Commands(tuple(then)))
+        page.add(Commands(tuple(commands)))
 
 
 def exports(patch: Patch) -> str:
@@ -162,19 +148,24 @@ def edits_in(diff: str) -> int:
     return sum(line.startswith("@@ ") for line in diff.split("\n"))
 
 
-def _making(diagnosis: Diagnosis, page: Page) -> list[tuple[str, str]]:
+def _making(diagnosis: Diagnosis, page: Page) -> Iterator[tuple[str, str]]:
     """The commands that make the edits of the patch."""
-    commands: list[tuple[str, str]] = []
     patch = diagnosis.patch
-    if patch is not None and patch.diff:
-        if page.saved:
-            untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
-            places = units.count(edits_in(patch.shown), "place")
-            does = f"edit {places}{untried}; --diff shows them first"
-            commands.append((f"trainperf fix {shlex.quote(page.saved)}", does))
-        if page.patch_file:
-            commands.append((f"git apply {shlex.quote(page.patch_file)}", "the same, with git"))
-    return commands
+    if patch is not None and patch.diff and page.saved:
+        untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
+        does = f"make {units.count(edits_in(patch.shown), 'edit')}{untried}; --diff shows them"
+        yield f"trainperf fix {shlex.quote(page.saved)}", does
+    if patch is not None and patch.diff and page.patch_file:
+        yield f"git apply {shlex.quote(page.patch_file)}", "the same, with git"
+
+
+def _proving(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """The command that proves a change by hand, where trainperf cannot make one and tried none."""
+    tried = {trial.fix for trial in diagnosis.trials if trial.outcome is not Outcome.NOT_TRIED}
+    by_hand = (one for one in diagnosis.findings if one.where and not one.rewritable)
+    if diagnosis.command and any(one.id not in tried for one in by_hand):
+        command = one_line(shlex.join(diagnosis.command))
+        yield f"trainperf try --diff change.diff -- {command}", "measure a change made by hand"
 
 
 def _longer(diagnosis: Diagnosis) -> list[tuple[str, str]]:
@@ -187,15 +178,6 @@ def _longer(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         command = f"--pid {diagnosis.running.started_by}"
     start = f"trainperf diagnose --budget {units.budget(trying.budget_needed_s)}"
     return [(f"{start} {command}", "with time to try what was left out")]
-
-
-def cost(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what trainperf itself took."""
-    text = f"Diagnosed in {units.seconds(diagnosis.seconds)}"
-    if diagnosis.overhead is not None and diagnosis.overhead.share is not None:
-        text += f"; the hooks took {units.share(diagnosis.overhead.share)} of each step"
-    page.gap()
-    page.prose(say(f"{text}.", QUIET))
 
 
 def last_line(diagnosis: Diagnosis, page: Page) -> None:
@@ -211,20 +193,9 @@ def last_line(diagnosis: Diagnosis, page: Page) -> None:
 
 def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
     """The last line and its style; empty where nothing can be said."""
-    stack, kept = diagnosis.stack, [trial for trial in diagnosis.trials if trial.kept]
-    many = max(len(kept), 0 if stack is None else len(stack.fixes))
-    apply = "Apply this change: " if many == 1 else f"Apply these {many} changes: "
-    whole = change(diagnosis)
-    if stack is not None and stack.fixes:
-        return apply + _gain(diagnosis, stack, whole), GOOD
-    if kept and whole:
-        return f"{apply}{_training(diagnosis)} {whole}", GOOD
-    if kept:
-        best = max(kept, key=lambda trial: trial.speedup or 0.0)
-        figure = units.measured(best.speedup or 1.0, best.low, best.high)
-        if many > 1:
-            figure = f"{best.fix} alone gives {figure}, all of them together were not measured"
-        return apply + figure, GOOD
+    kept = [trial for trial in diagnosis.trials if trial.kept]
+    if kept or (diagnosis.stack is not None and diagnosis.stack.fixes):
+        return _gain(diagnosis, diagnosis.stack, kept), GOOD
     if {trial.outcome for trial in diagnosis.trials} - {Outcome.NOT_TRIED}:
         return _nothing(diagnosis), STRONG
     if diagnosis.findings:
@@ -239,28 +210,22 @@ def _answer(diagnosis: Diagnosis) -> tuple[str, str]:
     return (HEALTHY, GOOD) if diagnosis.verdict.healthy and timed and seen else ("", "")
 
 
-def _gain(diagnosis: Diagnosis, stack: Stack, whole: str) -> str:
-    """Say what changes: the whole training beside its steps, where its length is known.
-
-    Else the speed-up, samples per second (or the step), and an epoch.
-    """
-    text = units.measured(stack.speedup, stack.low, stack.high)
-    if whole:
-        return f"{_training(diagnosis)} {whole}, its steps {text}"
-    before, after = stack.before_samples_per_s, stack.after_samples_per_s
-    real = diagnosis.evidence.loop.real_tokens
-    if real is not None:
-        rate = units.rate(real / stack.after_step_s, "real tokens")
-        text += f", {units.number(real / stack.before_step_s)} → {rate}"
-    elif before is not None and after is not None:
-        text += f", {units.number(before)} → {units.rate(after, 'samples')}"
-    else:
-        times = (units.seconds(one) for one in (stack.before_step_s, stack.after_step_s))
-        text += f", a step {' → '.join(times)}"
-    if stack.before_epoch_s is not None and stack.after_epoch_s is not None:
-        times = (units.clock(one) for one in (stack.before_epoch_s, stack.after_epoch_s))
-        text += f", an epoch {' → '.join(times)}"
-    return text
+def _gain(diagnosis: Diagnosis, stack: Stack | None, kept: Sequence[Trial]) -> str:
+    """Say what the kept changes give: of the whole training where its length is known."""
+    fixes = () if stack is None else stack.fixes
+    many, whole = max(len(kept), len(fixes)), change(diagnosis)
+    text, told = "", f"{_training(diagnosis)} {whole}" if whole else ""
+    if stack is not None and fixes:
+        text = units.measured(stack.speedup, stack.low, stack.high)
+        text += "" if stack.together or len(fixes) < 2 else ", not measured together"
+        times = " → ".join(map(units.seconds, (stack.before_step_s, stack.after_step_s)))
+        text = f", its steps {text}" if told else f"{text}, a step {times}"
+    elif not told:
+        best = max(kept, key=lambda trial: trial.speedup or 0.0)
+        text = units.measured(best.speedup or 1.0, best.low, best.high)
+        if many > 1:
+            text = f"{best.fix} alone gives {text}, all of them together were not measured"
+    return f"Apply {'this change' if many == 1 else f'these {many} changes'}: {told}{text}"
 
 
 def _training(diagnosis: Diagnosis) -> str:
@@ -270,14 +235,14 @@ def _training(diagnosis: Diagnosis) -> str:
     """
     whole, loop = diagnosis.training, diagnosis.loop
     length = None if whole is None or whole.basis == "whole runs" else whole.configured
-    name = "your training as configured"
+    name = "the whole training"
     if whole is None or length is None:
         return name
     left_out = []
     if length.others:
         left_out.append(f"{units.count(length.others, 'other place')} that may train")
         if loop is not None and loop.where:
-            name = f"the training at {at(loop.where)} as configured"
+            name = f"the training at {at(loop.where)}"
     known = diagnosis.evidence.between_epochs or any(one.part == "between" for one in whole.items)
     if (length.epochs or 1) > 1 and not known:
         left_out.append("what stands between its epochs")
@@ -303,12 +268,11 @@ def _nothing(diagnosis: Diagnosis) -> str:
 
 
 SECTIONS = (
-    Section("predicted", CHANGES + 70, predicted, predicted),
-    Section("not_measured", END, not_measured, open_points, side="not-measured"),
-    Section("notes", END + 10, notes, side="notes"),
-    Section("ignored", END + 20, ignored, ignored, side="ignored"),
-    Section("trace", END + 30, traced, traced),
-    Section("next", END + 40, next_steps, short_steps, side="next"),
-    Section("spent", END + 60, cost, side=""),
-    Section("answer", END + 70, last_line, last_line, side=""),
+    Section("predicted", CHANGES + 70, predicted, always),
+    Section("not_measured", END, not_measured, _is_open, side="not-measured"),
+    Section("notes", END + 10, notes, _is_open, side="notes"),
+    Section("ignored", END + 20, ignored, always, side="ignored"),
+    Section("trace", END + 30, traced, always),
+    Section("next", END + 40, next_steps, always, side="next"),
+    Section("answer", END + 70, last_line, always, side=""),
 )

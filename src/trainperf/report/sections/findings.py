@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 
 from trainperf.fixes import by_id
 from trainperf.model import (
@@ -26,12 +24,13 @@ from trainperf.report.document import (
     Page,
     Section,
     Words,
+    always,
     exactly,
     plain_text,
     say,
 )
 from trainperf.report.level import of_what, rejected
-from trainperf.report.plain import one_line, places
+from trainperf.report.plain import places
 from trainperf.report.sections.trials import came_with
 
 EQUIVALENCE = {
@@ -49,33 +48,15 @@ NONE = "No repair that trainperf knows stands out of the noise of this run."
 
 EXPERIMENT = "These would change the experiment"
 
-IN_NO_PATCH = (
-    "In no patch: `trainperf explain ID` says what one changes, `trainperf fix --only ID` makes "
-    "it, `--allow-semantic` tries them with the rest."
-)
+IN_NO_PATCH = "`trainperf fix --only ID` makes one; `trainperf explain ID` says what it changes."
 
 
 def findings(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the findings that are advice in their order, or say that there is none."""
-    _advice(diagnosis, page)
+    """Print the findings that are advice in their order, or say that there is none.
 
-
-def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the first findings that are advice, and of the others what they can give.
-
-    Why a change was worth trying is left out where it was measured, its code where the patch has
-    it.
+    In short of the first two why and how, but not why a change that was measured was worth a
+    trial, and code of the first alone, where trainperf cannot write it.
     """
-    _advice(diagnosis, page, short=True)
-
-
-def apart(diagnosis: Diagnosis) -> frozenset[str]:
-    """The ids of the changes that have a section of their own, and stand among no other advice."""
-    return frozenset(change.finding.id for change in diagnosis.experiment_changes)
-
-
-def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
-    """Write what to change; in short the first two with why and how."""
     looked = not (diagnosis.proofs or diagnosis.read_from)
     asked = diagnosis.ending.complete and diagnosis.step_s is not None and looked
     open_ = diagnosis.verdict.grade == "settled" and not diagnosis.verdict.healthy
@@ -91,20 +72,29 @@ def _advice(diagnosis: Diagnosis, page: Page, *, short: bool = False) -> None:
         page.heading("What to change")
     for rank, finding in enumerate(left, start=1):
         trial = trials.get(finding.id)
-        if rank > 1 and (not short or rank <= IN_FULL):
-            page.gap()
-        page.prose(say(finding.title, STRONG), first=exactly(f"{rank}. ".rjust(4), STRONG))
-        page.prose(worth(finding, trial, diagnosis), indent=4)
-        if short and rank > IN_FULL:
+        title, gain = say(finding.title, STRONG), worth(finding, trial, diagnosis)
+        if not page.full and rank > IN_FULL:
+            page.prose(title + exactly(": ") + gain, 1, label=f"{rank}.")
             continue
-        beaten = trial is not None and trial.speedup is not None and not trial.kept
-        _place(finding, None if short and beaten else trial, diagnosis, page)
-        if not short or trial is None or trial.speedup is None:
-            page.paragraphs(finding.text, indent=4)
-        page.paragraphs(finding.advice, indent=4)
-        patched = diagnosis.patch is not None and finding.id in diagnosis.patch.findings
-        _code(replace(finding, snippet="") if short and (patched or beaten) else finding, page)
-        _to_prove(finding, trial, diagnosis, page)
+        if rank > 1:
+            page.gap()
+        page.prose(title, 1, label=f"{rank}.")
+        page.prose(gain, 4)
+        measured = trial is not None and trial.speedup is not None
+        came = came_with(trial, trial.how, page.full) if trial is not None and measured else ""
+        where = places(finding.where, diagnosis.cwd)
+        told = filter(None, (where, EQUIVALENCE[finding.equivalence], came))
+        page.prose(say(" · ".join(told), QUIET), 4)
+        if page.full or not measured:
+            page.paragraphs(finding.text, 4)
+        page.paragraphs(finding.advice, 4)
+        if page.full or not (rank > 1 or finding.rewritable or measured):
+            _code(finding, page)
+
+
+def apart(diagnosis: Diagnosis) -> frozenset[str]:
+    """The ids of the changes that have a section of their own, and stand among no other advice."""
+    return frozenset(change.finding.id for change in diagnosis.experiment_changes)
 
 
 def _by_hand(gone: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
@@ -114,14 +104,11 @@ def _by_hand(gone: list[Finding], diagnosis: Diagnosis, page: Page) -> None:
         told = advice(finding, trials.get(finding.id))
         if finding.category == side and told != finding.advice:
             page.heading("What to change")
-            page.prose(say(finding.title, STRONG), first=exactly("  - "))
-            page.prose(
-                f"The edit that was tried is not kept: {gives(finding, diagnosis)}.", indent=4
-            )
-            if where := places(finding.where, diagnosis.cwd):
-                page.prose(say(where, QUIET), indent=4)
-            page.paragraphs(finding.text, indent=4)
-            page.paragraphs(told, indent=4)
+            page.prose(say(finding.title, STRONG), 2, label="-")
+            page.prose(f"The edit that was tried is not kept: {gives(finding, diagnosis)}.", 4)
+            page.prose(say(places(finding.where, diagnosis.cwd), QUIET), 4)
+            page.paragraphs(finding.text, 4)
+            page.paragraphs(told, 4)
             return
 
 
@@ -132,8 +119,18 @@ def advice(finding: Finding, trial: Trial | None) -> str:
 
 
 def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
-    """Say what a finding gives: measured beside predicted, or the bound alone."""
+    """Say what a finding gives: measured beside predicted, the bound alone, or why nothing."""
     bound = "" if finding.bound is None else f"at most {units.bound(finding.bound)}"
+    predicted = f"predicted {bound}" if bound else ""
+    if trial is not None and rejected(trial):
+        figure = ""
+        if trial.speedup is not None:
+            figure = units.measured(trial.speedup, trial.low, trial.high)
+            figure += of_what(trial, diagnosis)
+        said = "; ".join(
+            filter(None, (", ".join(filter(None, (figure, predicted))), trial.reason.strip()))
+        )
+        return say(": ".join(filter(None, (str(trial.outcome), said))))
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
         way += of_what(trial, diagnosis)
@@ -141,9 +138,9 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
         alone = trial.outcome is Outcome.NOT_TRIED
         words = f" as fast{way}{' alone' if alone else ''}, measured"
         figure = units.measured(trial.speedup, trial.low, trial.high, words)
-        beside = f"; predicted {bound}" if bound else ""
-        why = f"; {trial.reason}" if alone or trial.outcome is Outcome.CHANGES else ""
-        return say(figure, STRONG if alone else GOOD) + exactly(f"{beside}{why}")
+        why = trial.reason if alone or trial.outcome is Outcome.CHANGES else ""
+        beside = "".join(f"; {text}" for text in (predicted, why) if text)
+        return say(figure, STRONG if alone else GOOD) + exactly(beside)
     text = say("what it can give is not known")
     if bound:
         style = STRONG if diagnosis.trials else GOOD  # green is for what was measured
@@ -158,24 +155,7 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
 def gives(finding: Finding, diagnosis: Diagnosis) -> str:
     """Say what a finding gives, or what came of trying it, without a stop."""
     trial = by_fix(diagnosis.trials).get(finding.id)
-    if trial is None or not rejected(trial):
-        return plain_text(worth(finding, trial, diagnosis)).rstrip(".")
-    told = []
-    if trial.speedup is not None:
-        figure = units.measured(trial.speedup, trial.low, trial.high)
-        told.append(f"{figure}{of_what(trial, diagnosis)}")
-    if finding.bound is not None:
-        told.append(f"predicted at most {units.bound(finding.bound)}")
-    said = filter(None, (", ".join(told), trial.reason.strip().rstrip(".")))
-    return ": ".join(filter(None, (str(trial.outcome), "; ".join(said))))
-
-
-def _place(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
-    """Write where it is, how far it changes the numbers, and how that came out."""
-    where = places(finding.where, diagnosis.cwd)
-    came = came_with(trial, trial.how) if trial is not None and trial.speedup is not None else ""
-    told = " · ".join(filter(None, (where, EQUIVALENCE[finding.equivalence], came)))
-    page.prose(say(told, QUIET), indent=4)
+    return plain_text(worth(finding, trial, diagnosis)).rstrip(".")
 
 
 def _code(finding: Finding, page: Page) -> None:
@@ -185,44 +165,24 @@ def _code(finding: Finding, page: Page) -> None:
         page.add(Code(finding.snippet, "bash" if shell else "python", 8))
 
 
-def _to_prove(finding: Finding, trial: Trial | None, diagnosis: Diagnosis, page: Page) -> None:
-    """Say how the repair is proved once somebody has made it, where trainperf cannot make it."""
-    tried = trial is not None and trial.outcome is not Outcome.NOT_TRIED
-    if finding.rewritable or not finding.where or tried:
-        return
-    command = one_line(shlex.join(diagnosis.command))
-    page.prose(
-        f"Once it is changed, `trainperf try --diff change.diff -- {command}` proves it.", indent=4
-    )
-
-
 def experiment(diagnosis: Diagnosis, page: Page) -> None:
-    """Print each with its work per second, what it changes, why it is faster, and the edit."""
-    _experiment(diagnosis, page, full=True)
-
-
-def short_experiment(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the same without what each changes, the evidence, the advice and the code."""
-    _experiment(diagnosis, page, full=False)
-
-
-def _experiment(diagnosis: Diagnosis, page: Page, full: bool) -> None:
+    """Print each with its work per second; in full what it changes, why it is faster, the edit."""
     if not diagnosis.experiment_changes:
         return
     page.heading(EXPERIMENT)
-    page.prose(IN_NO_PATCH, indent=2)
+    page.prose(IN_NO_PATCH, 2)
     for change in diagnosis.experiment_changes:
         finding = change.finding
         where = places(finding.where, diagnosis.cwd, most=1)
-        if full:
+        if page.full:
             page.gap()
-        page.prose(say(finding.title, STRONG), indent=2)
-        page.prose(say(f"{where} · {finding.id}" if where else finding.id, QUIET), indent=4)
-        more = (finding.text, finding.advice) if full else ()
-        why = change.why if full or change.losses_differ else ""
+        page.prose(say(finding.title, STRONG), 2)
+        page.prose(say(f"{where} · {finding.id}" if where else finding.id, QUIET), 4)
+        more = (finding.text, finding.advice) if page.full else ()
+        why = change.why if page.full or change.losses_differ else ""
         for text in (*_rates(change), *_failed(change, diagnosis), why, *more):
-            page.paragraphs(text, indent=4)
-        if full:
+            page.paragraphs(text, 4)
+        if page.full:
             _code(finding, page)
 
 
@@ -245,6 +205,6 @@ def _failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
 
 
 SECTIONS = (
-    Section("findings", CHANGES, findings, short, side="changes"),
-    Section("experiment", CHANGES + 50, experiment, short_experiment, side="experiment"),
+    Section("findings", CHANGES, findings, always, side="changes"),
+    Section("experiment", CHANGES + 50, experiment, always, side="experiment"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainperf.model import Diagnosis, Exchange, Measure, Parallel, Rank, known
 from trainperf.model import words as units
-from trainperf.report.document import ALARM, CHANGES, SHORT, STEP, Page, Section, Words, say
+from trainperf.report.document import ALARM, CHANGES, SHORT, STEP, Page, Section, Words, always, say
 from trainperf.report.plain import place
 from trainperf.report.sections._shares import EXPOSED, waits_s
 
@@ -96,7 +96,7 @@ def scaling(diagnosis: Diagnosis, page: Page) -> None:
     job = diagnosis.evidence.parallel_
     if job is None or not job.scaling:
         return
-    page.heading("Devices, each with the same batch")
+    page.heading("Scaling, the same batch on each device")
     rows = [
         [
             str(point.devices),
@@ -146,27 +146,22 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
 def remains(diagnosis: Diagnosis, page: Page) -> None:
     """Say how a step has less of the exchange, where that is what the job is bound by."""
     job = diagnosis.evidence.parallel_
-    if job is None or not _dominates(job, diagnosis):
+    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    told = any(finding.id == "parallel_not_worth" for finding in diagnosis.findings)
+    if told or job is None or cost is None or not cost.low or not _synchronised(diagnosis):
         return
-    ways = ["a larger batch per replica"]
-    if job.ddp and not any((one.micro_steps or 1.0) > 1.0 for one in job.ddp):
-        ways.append("one update after several batches, all but the last under `model.no_sync()`")
+    behind = max((late.behind_s for late in job.stragglers), default=0.0)
+    if cost.seconds <= EXPOSED * (diagnosis.step_s or 0.0) or cost.seconds < behind:
+        return
+    several = any((one.micro_steps or 1.0) > 1.0 for one in job.ddp)
+    less = "" if several or not job.ddp else "gradient accumulation under `model.no_sync()`, "
     page.gap()
     page.prose(
-        f"To exchange less often: {', '.join(ways)}, or fewer replicas. Each changes the "
-        "experiment: adjust the learning rate to the global batch, and compare the losses.",
+        f"To exchange less often: a larger batch per replica, {less}or fewer replicas. Each "
+        "changes the experiment: adjust the learning rate to the global batch, and compare the "
+        "losses.",
         indent=2,
     )
-
-
-def _dominates(job: Parallel, diagnosis: Diagnosis) -> bool:
-    """Whether the exchange takes more of a step than a tenth, and than waiting for a rank."""
-    cost = None if job.exchange is None else known(job.exchange.seconds_)
-    told = any(finding.id == "parallel_not_worth" for finding in diagnosis.findings)
-    if told or not _synchronised(diagnosis) or cost is None or not cost.low:
-        return False
-    behind = max((late.behind_s for late in job.stragglers), default=0.0)
-    return cost.seconds > EXPOSED * (diagnosis.step_s or 0.0) and cost.seconds >= behind
 
 
 def _synchronised(diagnosis: Diagnosis) -> bool:
@@ -179,9 +174,9 @@ def _waits(diagnosis: Diagnosis) -> bool:
 
 
 SECTIONS = (
-    Section("absent", 20, absent, absent, side=""),
-    Section("ranks", STEP + 40, ranks, ranks, _waits, side="job"),
-    Section("exchange", STEP + 50, exchange, exchange, _synchronised, side="job"),
+    Section("absent", 20, absent, always, side=""),
+    Section("ranks", STEP + 40, ranks, _waits, side="job"),
+    Section("exchange", STEP + 50, exchange, _synchronised, side="job"),
     Section("scaling", STEP + 60, scaling, side="job"),
-    Section("remains", CHANGES + 10, remains, remains, side="changes"),
+    Section("remains", CHANGES + 10, remains, always, side="changes"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from trainperf.model import Diagnosis, Line, LineKind, Site, StepLines, known
 from trainperf.model import words as units
@@ -14,18 +14,17 @@ from trainperf.report.document import (
     EXCHANGE,
     HOST,
     MODEL,
-    QUIET,
     RANKS,
     STEP,
     Lines,
     Page,
     Section,
     SourceRow,
-    say,
+    always,
 )
 from trainperf.report.plain import place
 
-HEADING = "By line"
+HEADING = "By line, each with all that runs beneath it"
 
 KINDS: dict[LineKind, tuple[str, str]] = {
     "python": ("Python", HOST),
@@ -45,9 +44,6 @@ IN_SHORT = 0.10
 WORTH_A_NODE = 0.02
 """The same in a whole one."""
 
-BESIDE = 5
-"""How many lines of other threads a report names."""
-
 UNSURE = 0.05
 """Half of the interval of a share from which it is told."""
 
@@ -55,35 +51,16 @@ SECOND = 0.15
 """Share of a line from which the second of the ways in which its time passes is told."""
 
 
-def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Write the heaviest lines beneath those that call them."""
-    lines = known(diagnosis.evidence.lines_)
-    if lines is None:
-        return
-    heavy = [line for line in lines.lines if line.weight >= IN_SHORT * lines.seconds]
-    if len(heavy) != 1 or not _runs_the_loop(heavy[0], diagnosis):  # else there is none to name
-        _write(lines, IN_SHORT, diagnosis, page)
-
-
 def tree(diagnosis: Diagnosis, page: Page) -> None:
-    """Write the lines beneath those that call them, and the lines that other threads are at."""
+    """Write the lines that a step passes on beneath those that call them, in short the heaviest."""
     lines = known(diagnosis.evidence.lines_)
     if lines is None:
         return
-    _write(lines, WORTH_A_NODE, diagnosis, page)
-    beside = [line for line in lines.beside if line.seconds >= WORTH_A_NODE * lines.seconds]
-    if beside:
-        page.heading("Meanwhile, on other threads")
-        rows = [
-            replace(_line(line, lines, diagnosis, alone=True), shown=units.seconds(line.seconds))
-            for line in beside[:BESIDE]
-        ]
-        page.add(Lines(tuple(rows), ()))
-
-
-def _write(lines: StepLines, worth: float, diagnosis: Diagnosis, page: Page) -> None:
-    """Write the tree of what takes that share of a step, what is on no line last."""
-    root, least = _Branch(Site("", 0)), worth * lines.seconds
+    least = (WORTH_A_NODE if page.full else IN_SHORT) * lines.seconds
+    heavy = [line for line in lines.lines if line.weight >= least]
+    if not page.full and len(heavy) == 1 and _runs_the_loop(heavy[0], diagnosis):
+        return  # there is none to name
+    root = _Branch(Site("", 0))
     for line in lines.lines:
         branch = root
         for site in (*line.callers, line.where):
@@ -91,17 +68,15 @@ def _write(lines: StepLines, worth: float, diagnosis: Diagnosis, page: Page) -> 
             branch.seconds += line.seconds
             branch.heaviest = max(branch.heaviest, line.weight)
         branch.line = line
-    rows = list(_nodes(root, least, lines, diagnosis))
+    rows = list(_rows(root, least, lines, diagnosis))
     if not rows:
         return
     if lines.elsewhere_s >= least:
-        shown, share = _share(lines.elsewhere_s, lines), _of(lines.elsewhere_s, lines)
-        rows.append(SourceRow(shown, share, what="on no line of yours", start=1 - share))
+        shown, share = _share(lines.elsewhere_s, lines)
+        rows.append(SourceRow(shown, share, what="on no line of yours"))
     page.heading(HEADING)
     tones = {tone for row in rows for _, tone in row.parts}
     page.add(Lines(tuple(rows), tuple(pair for pair in KINDS.values() if pair[1] in tones)))
-    how = "Shares of a step; each line holds all that runs beneath it."
-    page.prose(say(how, QUIET), indent=2)
 
 
 def _runs_the_loop(line: Line, diagnosis: Diagnosis) -> bool:
@@ -136,96 +111,54 @@ def _seconds(branches: Iterable[_Branch]) -> float:
     return sum(branch.seconds for branch in branches)
 
 
-def _nodes(
-    branch: _Branch,
-    least: float,
-    lines: StepLines,
-    diagnosis: Diagnosis,
-    depth: int = 0,
-    start: float = 0.0,
+def _rows(
+    branch: _Branch, least: float, lines: StepLines, diagnosis: Diagnosis, depth: int = 0
 ) -> Iterator[SourceRow]:
-    """The rows of what a branch calls: functions, their lines, what those call.
+    """The rows of what a branch calls: its lines with what those call beneath.
 
-    `start` are the seconds of the step that are drawn before it.
+    A function of which no line alone takes enough is one row.
     """
-    functions = branch.functions()
-    introduced = depth > 0 and branch.line is None and len(functions) == 1  # "calls `it`"
-    for function in functions:
-        whole = _seconds(function)
+    for function in branch.functions():
         first, *more = function
         named = [line for line in function if max(line.seconds, line.heaviest) >= least]
-        if whole < least and not named:
-            continue
-        if depth == 0 and not more and first.line is None:  # the call of `main`
-            yield from _nodes(first, least, lines, diagnosis, depth, start)
-            start += whole
-            continue
-        inner, alone = depth, len(named) == 1
-        if not alone and not introduced:
-            name = _in(first.where) or "at the top level"
-            count = f", {len(function)} lines" if not named else ""
-            shown, share = _share(whole, lines), _of(whole, lines)
-            where = start / lines.seconds
-            yield SourceRow(shown, share, what=f"{name}{count}", depth=depth, start=where)
-            inner += 1
-        at = start
+        introduced = depth > 0 and branch.line is None  # "calls `it`"
+        if not named and not introduced and _seconds(function) >= least:
+            name = first.where.function
+            where = f"in `{name}`" if name not in ("", "<module>") else "at the top level"
+            shown, share = _share(_seconds(function), lines)
+            yield SourceRow(shown, share, what=f"{where}, {len(function)} lines", depth=depth)
         for line in named:
-            row = _row(line, least, lines, diagnosis, alone=alone and not introduced)
-            yield replace(row, depth=inner, start=at / lines.seconds)
-            own = 0.0 if line.line is None else line.line.seconds
-            yield from _nodes(line, least, lines, diagnosis, inner + 1, at + own)
-            at += line.seconds
-        start += whole
+            entry = depth == 0 and not more and line.line is None  # the call of `main`
+            if not entry:
+                yield _row(line, least, lines, diagnosis, depth)
+            yield from _rows(line, least, lines, diagnosis, depth + (not entry))
 
 
 def _row(
-    branch: _Branch, least: float, lines: StepLines, diagnosis: Diagnosis, *, alone: bool
+    branch: _Branch, least: float, lines: StepLines, diagnosis: Diagnosis, depth: int
 ) -> SourceRow:
-    """The row of a line with what it calls, and what passes on itself where that is enough."""
-    worth = [function[0].where for function in branch.functions() if _seconds(function) >= least]
-    line = branch.line
-    row = _line(line or Line(branch.where, "", 0.0, ()), lines, diagnosis, alone=alone)
-    if worth:
-        text = f"calls {', '.join(f'`{where.function}`' for where in worth)}"
-        if line is not None and line.seconds >= least:
-            text += f"; itself {_share(line.seconds, lines)}: {_what(line, diagnosis)}"
-        row = replace(row, what=_within(text, branch.where, alone))
-    return replace(row, shown=_share(branch.seconds, lines), share=_of(branch.seconds, lines))
-
-
-def _line(line: Line, lines: StepLines, diagnosis: Diagnosis, *, alone: bool) -> SourceRow:
-    """The row of a line; `alone` where no row above it names its function."""
-    text = _what(line, diagnosis)
+    """The row of a line with how the time passes on it, what it calls aside."""
+    line = branch.line or Line(branch.where, "", 0.0, ())
+    text, called = "", branch.functions()
+    if not branch.beneath or line.seconds >= least:
+        text = _what(line, diagnosis)
+    if text and branch.beneath:
+        text = f"itself {_share(line.seconds, lines)[0]}: {text}"
     if line.device_s is not None and line.device_s >= WORTH_A_NODE * lines.seconds:
-        text += f"; {units.seconds(line.device_s)} on the GPU"
-    return SourceRow(
-        _share(line.seconds, lines),
-        _of(line.seconds, lines),
-        place(line.where, diagnosis.cwd),
-        line.text,
-        _within(text, line.where, alone),
-        tuple((_of(part.seconds, lines), KINDS[part.kind][1]) for part in line.parts),
-    )
+        text += f"{'; ' if text else ''}{units.seconds(line.device_s)} on the GPU"
+    if not text and not line.text and called:
+        text = f"calls `{called[0][0].where.function}`"
+    parts = tuple((part.seconds / lines.seconds, KINDS[part.kind][1]) for part in line.parts)
+    where = place(branch.where, diagnosis.cwd)
+    return SourceRow(*_share(branch.seconds, lines), where, line.text, text, parts, depth)
 
 
-def _within(text: str, where: Site, alone: bool) -> str:
-    """Say what passes, and in which function where no row above names it."""
-    return f"{within}: {text}" if alone and (within := _in(where)) else text
-
-
-def _in(where: Site) -> str:
-    return f"in `{where.function}`" if where.function not in ("", "<module>") else ""
-
-
-def _of(seconds: float, lines: StepLines) -> float:
-    return min(1.0, seconds / lines.seconds) if lines.seconds else 0.0
-
-
-def _share(seconds: float, lines: StepLines) -> str:
-    """Say a share, with half of its interval where the samples are few."""
-    share = _of(seconds, lines)
+def _share(seconds: float, lines: StepLines) -> tuple[str, float]:
+    """A share in words, with half of its interval where the samples are few, and the share."""
+    share = min(1.0, seconds / lines.seconds) if lines.seconds else 0.0
     half = lines.half_width(share)
-    return f"{share * 100:.0f} ± {half * 100:.0f} %" if half > UNSURE else units.share(share)
+    told = f"{share * 100:.0f} ± {half * 100:.0f} %" if half > UNSURE else units.share(share)
+    return told, share
 
 
 def _what(line: Line, diagnosis: Diagnosis) -> str:
@@ -253,4 +186,4 @@ def _kind(line: Line, kind: LineKind) -> str:
     return KINDS[kind][0]
 
 
-SECTIONS = (Section("lines", STEP + 30, tree, short, side="step"),)
+SECTIONS = (Section("lines", STEP + 30, tree, always, side="step"),)

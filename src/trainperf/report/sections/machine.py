@@ -1,13 +1,13 @@
-"""The machine while the script trained: how busy it was, where the data lies, a job beside it."""
+"""The machine while the script trained: how busy it was, its memory, a job beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from trainperf.model import ContainerUse, Diagnosis, Machine, Objects, PhaseUse, Reads, Torch
+from trainperf.model import ContainerUse, Diagnosis, Machine, PhaseUse, Torch
 from trainperf.model import words as units
-from trainperf.report.document import STEP, Page, Section
+from trainperf.report.document import STEP, Page, Section, always
 
 LABEL = 9
 """Columns of the names at the left."""
@@ -20,20 +20,6 @@ STOOD_STILL = 0.01
 
 NEAR = 0.90
 """Share of the memory limit from which its use is worth a line; our choice."""
-
-SHOWN = 4
-"""Volumes that are shown, those with most files first."""
-
-KINDS = {
-    "ebs": "EBS",
-    "nvme": "local NVMe",
-    "tmpfs": "memory",
-    "overlay": "container's own layer",
-    "nfs": "NFS",
-    "efs": "EFS",
-    "lustre": "Lustre",
-}
-"""Kinds of volumes, where the name that a recording has is not the usual one."""
 
 
 def running(diagnosis: Diagnosis, page: Page) -> None:
@@ -64,7 +50,7 @@ def devices(diagnosis: Diagnosis, page: Page) -> None:
     rows.append(("Host", [] if use is None else _host(use, evidence.machine)))
     if not any(told for _, told in rows):
         return
-    page.heading("Machine while training")
+    page.heading("Machine")
     for name, told in rows:
         if told:
             page.fact(name, "; ".join(told), LABEL)
@@ -112,81 +98,26 @@ def _gpu(gpu: dict[str, Any]) -> list[str]:
 def limits(diagnosis: Diagnosis, page: Page) -> None:
     """Print what the limits of memory cost the run; a CPU quota has a finding."""
     use = diagnosis.evidence.container
-    if use is None or not (told := list(_limits(use))):
-        return
-    contained = use.quota_cores is not None or use.memory_limit is not None
-    page.heading("Limits of the container" if contained else "Limits of the machine")
-    for text in told:
-        page.item(text)
+    if use is not None and (told := list(_limits(use))):
+        page.heading("Memory is short")
+        for text in told:
+            page.item(text)
 
 
 def _limits(use: ContainerUse) -> Iterator[str]:
     if use.memory_limit and use.memory_peak and use.memory_peak >= NEAR * use.memory_limit:
         most, limit = units.size(use.memory_peak), units.size(use.memory_limit)
-        yield f"Memory: {most} of {limit} used at most"
+        yield f"{most} of {limit} used at most"
     if kills := dict(use.memory_events).get("oom_kill"):
-        yield f"Memory: the kernel ended {kills} process{'es' if kills > 1 else ''}"
+        yield f"the kernel ended {kills} process{'es' if kills > 1 else ''}"
     if (waited := use.memory_pressure or 0.0) >= STOOD_STILL:
-        yield f"Memory: a task waited for it in {units.share(waited)} of the time"
+        yield f"a task waited for memory in {units.share(waited)} of the time"
     if use.swapped_in:
-        yield f"Swap: {units.size(use.swapped_in)} read back by the whole machine"
-
-
-def storage(diagnosis: Diagnosis, page: Page) -> None:
-    """Print each volume and bucket that was read from; nothing where no file was seen."""
-    reads, buckets = diagnosis.evidence.reads[:SHOWN], diagnosis.evidence.objects
-    if reads or buckets:
-        page.heading("Where the data lies")
-    for told in (*map(_volume, reads), *map(_bucket, buckets)):
-        page.item("; ".join(told))
-
-
-def _volume(reads: Reads) -> Iterator[str]:
-    volume = reads.volume
-    device = "" if volume.device == volume.filesystem else volume.device
-    kind = KINDS.get(volume.kind, volume.kind)
-    what = ", ".join(filter(None, (kind, volume.filesystem, device)))
-    yield f"{volume.mount or 'mount not known'}: {what or 'not known'}"
-    if volume.limit_bytes_s is not None:
-        yield f"at most {units.size(volume.limit_bytes_s)}/s ({volume.limit_basis})"
-    more = "more than " if reads.at_least else ""
-    yield f"{more}{units.count(reads.files, 'file')}, {units.size(reads.total_bytes)}"
-    if reads.opens_per_step is not None and reads.opens_per_step >= 0.05:
-        yield f"each step opens {units.number(reads.opens_per_step, 2)} files"
-    if reads.bytes_per_step is not None:
-        yield f"each step reads {units.size(reads.bytes_per_step)}"
-    if reads.needed_bytes_s is not None:
-        yield f"{units.size(reads.needed_bytes_s)}/s if it never waited"
-    if reads.cold_bytes_s is None:
-        yield f"speed not measured: {reads.reason or 'no file was read'}"
-    else:
-        cold = f"not in memory: {units.size(reads.cold_bytes_s)}/s by one reader"
-        four = reads.cold_parallel_bytes_s
-        yield cold if four is None else f"{cold}, {units.size(four)}/s by four"
-
-
-def _bucket(bucket: Objects) -> Iterator[str]:
-    """A bucket, and the script's own requests to it."""
-    region = f", {bucket.region}" if bucket.region else ""
-    yield f"s3://{bucket.bucket}/{bucket.prefix}{region}"
-    if not bucket.requests:
-        yield "named in the script; no request by boto3 or s3fs was seen"
-        return
-    yield units.count(bucket.requests, "request")
-    if bucket.requests_per_step is not None:
-        yield f"{units.number(bucket.requests_per_step)} for each batch"
-    if bucket.request_s is not None:
-        yield f"{units.seconds(bucket.request_s)} until the response"
-    if bucket.concurrency is not None:
-        yield f"{units.number(bucket.concurrency, 2)} at once"
-    if bucket.mean_object_bytes is not None:
-        yield f"objects of {units.size(bucket.mean_object_bytes)} on average"
-    yield from (f"{name} {units.count(many, 'time')}" for name, many in bucket.errors)
+        yield f"{units.size(use.swapped_in)} read back from swap by the whole machine"
 
 
 SECTIONS = (
-    Section("running", STEP, running, running),
+    Section("running", STEP, running, always),
     Section("devices", STEP + 110, devices, side="machine"),
-    Section("limits", STEP + 115, limits, limits, side="machine"),
-    Section("storage", STEP + 120, storage, side="storage"),
+    Section("limits", STEP + 115, limits, always, side="machine"),
 )

@@ -1,38 +1,56 @@
-"""A step of PyTorch, part by part: its waits for the device, and the model's dearest operators."""
+"""What a step is made of: its parts, waits, callbacks, the stages of its input."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainperf.fixes.torch_step._step import call
-from trainperf.model import Diagnosis, LogCall, SyncPoint, known
+from trainperf.model import Diagnosis, Site, Stage, SyncPoint, known
 from trainperf.model import words as units
-from trainperf.report.document import DATA, HOST, MODEL, QUIET, RANKS, STEP, Page, Section, say
+from trainperf.report.document import (
+    DATA,
+    HOST,
+    MODEL,
+    RANKS,
+    SHORT,
+    STEP,
+    Page,
+    Section,
+    Words,
+    say,
+)
 from trainperf.report.plain import place
 
 NAMES = {
-    "input": ("getting the next batch", DATA),
-    "transfer": ("copying to the device", DATA),
-    "zero_grad": ("resetting the gradients", HOST),
+    "input": ("next batch", DATA),
+    "transfer": ("copies to the device", DATA),
+    "zero_grad": ("zero_grad", HOST),
     "forward": ("forward", MODEL),
     "backward": ("backward", MODEL),
     "optimizer": ("optimizer", MODEL),
-    "graph": ("replayed CUDA graphs", MODEL),
-    "sync": ("waiting for the device", RANKS),
-    "log": ("logging, bars and callbacks", HOST),
-    "rest": ("the rest: the loop's own Python", HOST),
+    "graph": ("CUDA graphs", MODEL),
+    "sync": ("waiting for the GPU", RANKS),
+    "log": ("logging and callbacks", HOST),
+    "rest": ("the loop's own Python", HOST),
 }
 """The name of each part in their order, and the tone of its bar."""
 
 WORTH_A_ROW = 0.005
-"""Share of a step, or of all operators, below which a row says nothing."""
+"""Share of a step below which a row says nothing."""
 
-CALLS, OPERATORS = 5, 8
-"""How many of the calls that wait, or that log, and how many operators are named."""
+CALLS = 5
+"""How many of the calls that wait, or that log, are named."""
 
-_NAME = 44
-"""Columns of the longest name of an operator."""
+INPUT_MATTERS = 0.10
+"""Input time, as a share of the real step, from which its stages are worth a table."""
+
+CALLBACK_MATTERS = 0.01
+"""Share of a step from which a callback is named."""
+
+Call = tuple[str, Site | None, float, str]
+"""What is called, where, its seconds of a step, and what else is told of it."""
 
 
 def step_parts(diagnosis: Diagnosis, page: Page) -> None:
@@ -45,7 +63,7 @@ def step_parts(diagnosis: Diagnosis, page: Page) -> None:
         return
     parts.sort(key=lambda part: order.index(part.name))
     longest = max(part.seconds for part in parts)
-    page.heading("The step, part by part")
+    page.heading("Parts of a step")
     page.table(
         [
             [
@@ -61,8 +79,10 @@ def step_parts(diagnosis: Diagnosis, page: Page) -> None:
         elastic=(0,),
         lengths=[(part.seconds / longest, NAMES[part.name][1]) for part in parts],
     )
-    how = "From a few steps whose calls were timed one by one, which takes time itself."
-    page.prose(say(how, QUIET), indent=2)
+    trace = None if torch is None else torch.trace
+    if trace is not None and trace.device == "cuda":
+        gap = "" if trace.gap_s is None else f"; none runs for {units.seconds(trace.gap_s)} of it"
+        page.prose(f"{trace.kernels:,.0f} kernels in forward and backward{gap}.", 2)
 
 
 def sync_points(diagnosis: Diagnosis, page: Page) -> None:
@@ -79,19 +99,34 @@ def sync_points(diagnosis: Diagnosis, page: Page) -> None:
         before = lines.get(key, replace(sync, what=call(sync.what), calls=0.0, seconds=0.0))
         calls, seconds = before.calls + sync.calls, before.seconds + sync.seconds
         lines[key] = replace(before, calls=calls, seconds=seconds)
-    _calls("Calls that wait for the GPU", list(lines.values()), diagnosis, page)
+    rows = [(sync.what, sync.where, sync.seconds, f"{sync.calls:.3g}") for sync in lines.values()]
+    _calls("Calls that wait for the GPU", "calls", rows, diagnosis, page)
 
 
 def log_calls(diagnosis: Diagnosis, page: Page) -> None:
     """Print the calls that show the training or put it on record, the dearest first."""
-    real, torch = diagnosis.step_s, diagnosis.evidence.torch_
-    found = () if torch is None else torch.logs
-    logs = [log for log in found if real and log.seconds >= WORTH_A_ROW * real]
-    _calls("Logging, progress bars and callbacks", logs, diagnosis, page)
+    real, torch = diagnosis.step_s or math.inf, diagnosis.evidence.torch_
+    rows: list[Call] = [
+        (log.what, log.where, log.seconds, f"{log.calls:.3g}")
+        for log in (() if torch is None else torch.logs)
+        if log.seconds >= WORTH_A_ROW * real
+    ]
+    _calls("Logging, progress bars and callbacks", "calls", rows, diagnosis, page)
+    rows = [
+        (
+            one.name,
+            one.where,
+            one.batch_s,
+            "" if one.epoch_s is None else units.seconds(one.epoch_s),
+        )
+        for one in diagnosis.evidence.callbacks
+        if one.batch_s >= CALLBACK_MATTERS * real or (diagnosis.step_s and one.epoch_s)
+    ]
+    _calls("Callbacks", "per epoch", rows, diagnosis, page)
 
 
 def _calls(
-    heading: str, calls: Sequence[SyncPoint | LogCall], diagnosis: Diagnosis, page: Page
+    heading: str, last: str, calls: Sequence[Call], diagnosis: Diagnosis, page: Page
 ) -> None:
     """Write a table of calls with what each takes of a step."""
     if not calls:
@@ -100,52 +135,64 @@ def _calls(
     real = diagnosis.step_s
     rows = [
         [
-            f"`{call.what.strip('`')}`",
-            "" if call.where is None else place(call.where, diagnosis.cwd),
-            units.seconds(call.seconds),
-            units.share(call.seconds / real) if real else "",
-            f"{call.calls:.3g}",
+            f"`{what.strip('`')}`",
+            "" if where is None else place(where, diagnosis.cwd),
+            units.seconds(seconds),
+            units.share(seconds / real) if real else "",
+            more,
         ]
-        for call in sorted(calls, key=lambda call: -call.seconds)[:CALLS]
+        for what, where, seconds, more in sorted(calls, key=lambda call: -call[2])[:CALLS]
     ]
-    header = ("call", "where", "per step", "share", "calls")
+    header = ("call", "where", "per step", "share", last)
     page.table(rows, header=header, right=(2, 3, 4), elastic=(0, 1))
 
 
-def operators(diagnosis: Diagnosis, page: Page) -> None:
-    """Print which operators take the time of forward and backward."""
-    torch = diagnosis.evidence.torch_
-    trace = None if torch is None else torch.trace
-    if trace is None or trace.operators_s <= 0:
+def input_stages(diagnosis: Diagnosis, page: Page) -> None:
+    """Print the stages of the input pipeline, where the input takes long enough."""
+    stages, alone = known(diagnosis.evidence.stages_), diagnosis.input_s
+    if not stages or alone is None or alone < INPUT_MATTERS * (diagnosis.step_s or alone + 1):
         return
-    whole, found = trace.operators_s, sorted(trace.operators, key=lambda one: -one.seconds)
-    found = [one for one in found[:OPERATORS] if one.seconds >= WORTH_A_ROW * whole]
-    if not found:
-        return
-    page.heading("Operators of the model's step, traced")
-    page.table(
-        [
+    timed = [known(stage.seconds_per_step_) for stage in stages]
+    total = sum(seconds or 0.0 for seconds in timed)
+    page.heading("Input pipeline")
+    rows: list[list[Words | str]] = []
+    for stage, seconds in zip(stages, timed, strict=True):
+        share = seconds / total if seconds is not None and total > 0 else None
+        function, where = stage.function, stage.where
+        if where is None and function is not None and function.file:
+            where = Site(function.file, function.line)
+        rows.append(
             [
-                one.name if len(one.name) <= _NAME else f"{one.name[: _NAME - 1]}…",
-                f"{one.calls:,.0f}" if one.calls >= 1 else "<1",
-                units.seconds(one.seconds),
-                units.share(one.seconds / whole),
+                stage.op,
+                "" if function is None else function.name,
+                "" if where is None else place(where, diagnosis.cwd),
+                "not timed" if seconds is None else units.seconds(seconds),
+                "" if share is None else say(units.share(share), SHORT if share >= 0.5 else ""),
+                ", ".join(_details(stage)),
             ]
-            for one in found
-        ],
-        header=("operator", "calls", "per pass", "share"),
-        right=(1, 2, 3),
-        elastic=(0,),
-        lengths=[(one.seconds / found[0].seconds, MODEL) for one in found],
-    )
-    if trace.device == "cuda":
-        gap = "" if trace.gap_s is None else f"; none runs for {units.seconds(trace.gap_s)} of it"
-        page.prose(f"{trace.kernels:,.0f} kernels a pass{gap}.", indent=2)
+        )
+    header = ("stage", "function", "where", "per step", "share", "")
+    page.table(rows, header=header, right=(3, 4), elastic=(0, 1, 2, 5))
+
+
+def _details(stage: Stage) -> Iterator[str]:
+    calls = stage.arguments.get("num_parallel_calls", "absent")
+    if calls is None:
+        yield "run in parallel by tf.data" if stage.parallelised_by_default else "serial"
+    elif isinstance(calls, int):
+        yield "AUTOTUNE" if calls == -1 else f"{calls} calls in parallel"
+    for name in ("batch_size", "buffer_size", "workers"):
+        if isinstance(value := stage.arguments.get(name), int):
+            yield f"{name.partition('_')[0]} {'AUTOTUNE' if value == -1 else value}"
+
+
+def _input(diagnosis: Diagnosis) -> bool:
+    return diagnosis.verdict.bottleneck in ("input", "storage") and not diagnosis.findings
 
 
 SECTIONS = (
     Section("parts", STEP + 70, step_parts, side="step"),
     Section("syncs", STEP + 80, sync_points),
     Section("logs", STEP + 90, log_calls),
-    Section("operators", STEP + 100, operators),
+    Section("stages", STEP + 150, input_stages, _input, side="input"),
 )

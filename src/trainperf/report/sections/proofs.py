@@ -77,9 +77,14 @@ def _common(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """What is the same for all changes: the control, and the whole training."""
     control, whole = diagnosis.control, diagnosis.training
     found = [] if control is None else [("Noise", against_itself(control))]
+    stack = diagnosis.stack
+    if stack is not None and len(stack.fixes) > 1:
+        gain = units.measured(stack.speedup, stack.low, stack.high, " as fast")
+        alone = "" if stack.together else ", not measured together: the product of these"
+        found.append(("Together", f"{' + '.join(stack.fixes)}: {gain}{alone}"))
     if whole is None:
         return found
-    text, stack = whole_training(diagnosis), diagnosis.stack
+    text = whole_training(diagnosis)
     if text and stack is not None and len(diagnosis.proofs) > 1:
         text += f" with {' + '.join(stack.fixes)}"
     if not text and whole.seconds_now is not None:

@@ -5,18 +5,7 @@ from __future__ import annotations
 from trainperf.model import Diagnosis, Outside, Training, known
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
-from trainperf.report.document import (
-    CHANGES,
-    END,
-    QUIET,
-    STEP,
-    STRONG,
-    Page,
-    Section,
-    Words,
-    exactly,
-    say,
-)
+from trainperf.report.document import CHANGES, END, STEP, STRONG, Page, Section, Words, always, say
 from trainperf.report.plain import place
 
 HEADING = "The whole training"
@@ -104,11 +93,7 @@ def outside(diagnosis: Diagnosis, page: Page) -> None:
     page.heading(OUTSIDE)
     share = units.share(found.training_s / found.seconds)
     least = "" if found.whole else "at least "
-    page.prose(
-        f"{TURNS[found.turn]}: {least}{units.seconds(found.seconds)}. The steps of the training "
-        f"are {share} of it; what is said of a step is said of that part.",
-        indent=2,
-    )
+    page.prose(f"{TURNS[found.turn]}: {least}{units.seconds(found.seconds)}.", 2)
     many = f"{found.steps:,}" if found.turn != "step" else ""
     rows = [["training steps", "", "", many, units.seconds(found.training_s), share]]
     for spent in found.spent:
@@ -161,11 +146,11 @@ def cost(diagnosis: Diagnosis, page: Page) -> None:
     ]
     page.gap()
     whole = f"{text}: {', '.join(parts)}." if parts else f"{text}."
-    page.prose(whole, first=exactly("Cost: ", QUIET))
+    page.prose(f"Cost: {whole}")
 
 
 SECTIONS = (
-    Section("outside", STEP + 10, outside, outside, _around),
+    Section("outside", STEP + 10, outside, _around),
     Section("training", CHANGES + 40, training, side="training"),
-    Section("money", END + 50, cost, cost, side="machine"),
+    Section("money", END + 50, cost, always, side="machine"),
 )

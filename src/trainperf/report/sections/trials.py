@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import groupby
 
 from trainperf.model import Control, Diagnosis, Outcome, Trial, by_fix
@@ -10,19 +9,14 @@ from trainperf.model import words as units
 from trainperf.report.document import (
     BAD,
     CHANGES,
-    DATA,
     GOOD,
-    MODEL,
     STRONG,
     WARN,
     Page,
     Section,
-    TrialRows,
-    Tried,
-    Words,
+    always,
     say,
 )
-from trainperf.report.level import beside_trials
 
 HEADING = "Tried on the script itself"
 
@@ -53,41 +47,51 @@ NO_CONTROL = "The script was not compared with itself: how much could be noise i
 
 
 def trials(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the fixes by what came of them, with how they were measured above."""
-    if not diagnosis.trials:
-        return
-    page.heading(HEADING)
-    trying = diagnosis.trying
-    if trying is not None and trying.mode == "side by side":
-        slices = trying.mode_reason or "a few steps"
-        how = f"Side by side: the script and each change ran alternately, in slices of {slices}."
-        page.prose(how, indent=2)
-    elif trying is not None and trying.mode != "none":
-        why = f": {trying.mode_reason.rstrip('.')}" if trying.mode_reason else ""
-        how = f"One after another, in fresh processes of the script and of each change{why}."
-        page.prose(how, indent=2)
-    _trust(diagnosis, page)
-    page.gap()
-    floor = None if diagnosis.control is None else diagnosis.control.floor
-    page.add(TrialRows(tuple(_row(trial, diagnosis) for trial in _ordered(diagnosis)), floor))
+    """Print the fixes by what came of them, and how they were measured.
 
-
-def short(diagnosis: Diagnosis, page: Page) -> None:
-    """Print how the script met itself, and name what was not kept by what came of it."""
+    A short report names those that were not kept.
+    """
     found, trying = _ordered(diagnosis), diagnosis.trying
-    cut_short = bool(found) and trying is not None and trying.interrupted
-    if all(trial.outcome is Outcome.NOT_TRIED for trial in found) and not cut_short:
+    cut_short = trying is not None and trying.interrupted
+    untried = all(trial.outcome is Outcome.NOT_TRIED for trial in found)
+    if not found or (untried and not (page.full or cut_short)):
         return
     page.heading(HEADING)
+    why = "" if trying is None else trying.mode_reason.rstrip(".")
+    if page.full and trying is not None and trying.mode == "side by side":
+        slices = why or "a few steps"
+        page.prose(f"The script and each change ran alternately, in slices of {slices}.", 2)
+    elif page.full and trying is not None and trying.mode != "none":
+        how = "One after another, in fresh processes of the script and of each change"
+        page.prose(f"{how}{f': {why}' if why else ''}.", 2)
     _trust(diagnosis, page)
     told = {change.finding.id for change in diagnosis.experiment_changes}
-    rest = [trial for trial in found if not trial.kept and trial.fix not in told]
-    for words, those in groupby(rest, key=lambda trial: came_to(trial, diagnosis)[0]):
-        figures = (
-            trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
-            for trial in those
-        )
-        page.prose(f"{words.capitalize()}: {', '.join(figures)}.", indent=2)
+    rest = found if page.full else [one for one in found if not (one.kept or one.fix in told)]
+    for (words, tone), those in groupby(rest, key=lambda trial: came_to(trial, diagnosis)):
+        if not page.full:
+            named = (_brief(trial) for trial in those)
+            page.prose(f"{words.capitalize()}: {', '.join(named)}.", 2)
+            continue
+        page.prose(say(f"{words.capitalize()}:", tone), 2)
+        for trial in those:
+            page.item(f"{trial.name}: {_in_full(trial)}")
+
+
+def _brief(trial: Trial) -> str:
+    return trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
+
+
+def _in_full(trial: Trial) -> str:
+    """What a trial gave beside what was predicted, and why it came out so."""
+    gain = ""
+    if trial.speedup is not None:
+        gain = units.measured(trial.speedup, trial.low, trial.high)
+    bound = "" if trial.bound is None else f"at most {units.bound(trial.bound)} predicted"
+    why = trial.why
+    if trial.speedup is not None:
+        why = came_with(trial, trial.why if trial.outcome in SAYS_WHY else trial.how)
+    figures = ", ".join(filter(None, (gain, bound)))
+    return "; ".join(filter(None, (figures, why)))
 
 
 def _trust(diagnosis: Diagnosis, page: Page) -> None:
@@ -99,8 +103,6 @@ def _trust(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(f"{against_itself(control)}.{_band(control)}", indent=2)
     elif any(trial.basis == "steps" and trial.pairs for trial in diagnosis.trials):
         page.prose(NO_CONTROL, indent=2)
-    if busy := beside_trials(diagnosis):
-        page.prose(busy, indent=2)
 
 
 def against_itself(control: Control) -> str:
@@ -136,19 +138,9 @@ def came_to(trial: Trial, diagnosis: Diagnosis) -> tuple[str, str]:
     return GROUPS[UNDECIDED if trial.undecided else trial.outcome]
 
 
-def _row(trial: Trial, diagnosis: Diagnosis) -> Tried:
-    """A trial as a row of the table of all of them."""
-    heading, tone = came_to(trial, diagnosis)
-    if trial.speedup is None:
-        return Tried(heading, tone, trial.name, trial.bound, note=trial.why)
-    note = came_with(trial, trial.why if trial.outcome in SAYS_WHY else trial.how)
-    gain = (trial.speedup, trial.low, trial.high)
-    return Tried(heading, tone, trial.name, trial.bound, gain, trial.kept, note)
-
-
-def came_with(trial: Trial, why: str) -> str:
-    """Say how the losses of a trial compare, why it came out so, and what it costs once."""
-    return "; ".join(filter(None, (trial.parity, why, once(trial))))
+def came_with(trial: Trial, why: str, full: bool = True) -> str:
+    """Say how the losses of a trial compare, and in full why it came out so and what it costs."""
+    return "; ".join(filter(None, (trial.parity, why, once(trial)) if full else (trial.parity,)))
 
 
 def once(trial: Trial) -> str:
@@ -157,39 +149,4 @@ def once(trial: Trial) -> str:
     return f"costs {units.seconds(seconds)} once" if seconds > 0 else ""
 
 
-def stack(diagnosis: Diagnosis, page: Page) -> None:
-    """Print what several kept fixes give together; a single one is told elsewhere."""
-    kept = diagnosis.stack
-    if kept is None or len(kept.fixes) < 2:
-        return
-    page.heading("The kept changes together")
-    trials = by_fix(diagnosis.trials)
-    rows: list[tuple[Words | str, str, float | None, str]] = [
-        ("the script as it is", "", kept.before_step_s, DATA)
-    ]
-    for fix in kept.fixes:
-        trial = trials.get(fix)
-        if trial is None or trial.speedup is None:
-            rows.append((f"{fix} alone", "not measured", None, ""))
-            continue
-        figure = units.measured(trial.speedup, trial.low, trial.high)
-        beneath = (trials[one].speedup or 1.0 for one in trial.on_top if one in trials)
-        took = kept.before_step_s / math.prod(beneath) / trial.speedup
-        rows.append((f"{fix} {'on top' if trial.on_top else 'alone'}", figure, took, MODEL))
-    whole = units.measured(kept.speedup, kept.low, kept.high)
-    rows.append((say("all together", STRONG), whole, kept.after_step_s, GOOD))
-    longest = max(seconds for *_, seconds, _ in rows if seconds is not None)
-    page.table(
-        [[name, gain, "" if took is None else units.seconds(took)] for name, gain, took, _ in rows],
-        right=(2,),
-        elastic=(0,),
-        lengths=[None if took is None else (took / longest, tone) for *_, took, tone in rows],
-    )
-    if not kept.together:
-        page.prose("Not measured together: the product of these.", indent=2)
-
-
-SECTIONS = (
-    Section("trials", CHANGES + 20, trials, short, side="trials"),
-    Section("stack", CHANGES + 30, stack, side="together"),
-)
+SECTIONS = (Section("trials", CHANGES + 20, trials, always, side="trials"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from trainperf.model import Diagnosis, words
+from trainperf.model import Diagnosis
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
 
 ASSETS = "templates"
@@ -42,9 +42,6 @@ def render(
         lstrip_blocks=True,
         keep_trailing_newline=False,
     )
-    environment.filters["prose"] = prose
-    environment.filters["times"] = words.bound
-    environment.filters["gain"] = lambda gain: words.measured(*gain)
     style, script = (
         environment.loader.get_source(environment, name)[0] if environment.loader else ""
         for name in ("report.css", "report.js")

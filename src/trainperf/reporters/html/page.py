@@ -10,10 +10,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from trainperf.model import Diagnosis
-from trainperf.model import words as units
 from trainperf.report.document import Written
 from trainperf.report.plain import one_line, plain
-from trainperf.report.sections import closing, findings, trials
+from trainperf.report.sections import findings, trials
 from trainperf.report.whole import report, sections
 from trainperf.reporters.html.markup import clipped, prose
 from trainperf.reporters.html.sheet import View, view
@@ -22,16 +21,14 @@ PARTS = {
     "step": "A step",
     "changes": "What to change",
     "trials": trials.HEADING,
-    "together": "The kept changes together",
     "training": "The whole training",
     "patch": "The patch",
     "next": "Next",
     "experiment": findings.EXPERIMENT,
-    "input": "Input, stage by stage",
+    "input": "Input pipeline",
     "job": "The job and its ranks",
     "costs": "Where else the time goes",
     "machine": "The machine",
-    "storage": "Where the data lies",
     "ignored": "Left out, as a comment says",
     "not-measured": "Not measured",
     "notes": "Notes",
@@ -48,16 +45,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Patched:
-    """The edits of the patch: their lines, and whether a page can carry them unharmed."""
-
-    edits: str
-    lines: list[Line]
-    copyable: bool
-    by_cells: bool
-
-
-@dataclass(frozen=True)
 class Part:
     """A part of the page, with the sections of the report that it holds."""
 
@@ -69,7 +56,6 @@ class Part:
 def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict[str, Any]:
     """Everything that the template places; a section without content is None or empty."""
     whole = report(diagnosis, full=True, saved=saved, patch_file=patch_file)
-    spent = view(whole, "spent")
     patch = _patch(diagnosis)
     return {
         "title": _title(diagnosis),
@@ -84,7 +70,6 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
         "output": view(whole, "output"),
         "parts": [one for one in _parts(whole) if one.views or (patch and one.id == "patch")],
         "patch": patch,
-        "spent": Markup(" ").join(one.text for one in spent.blocks) if spent else "",
     }
 
 
@@ -111,26 +96,11 @@ def _title(diagnosis: Diagnosis) -> str:
     return clipped(script, 80) or "a training script"
 
 
-def _patch(diagnosis: Diagnosis) -> Patched | None:
+def _patch(diagnosis: Diagnosis) -> list[Line]:
+    """The lines of the patch, made safe; those of a notebook by its cells."""
     patch = diagnosis.patch
-    if patch is None or not patch.diff:
-        return None
-    lines = _kept(patch.shown).removesuffix("\n").split("\n")
-    return Patched(
-        edits=units.count(closing.edits_in(patch.shown), "edit"),
-        lines=[Line(_kind(line), escape(line)) for line in lines],
-        copyable=_kept(patch.diff) == patch.diff and not patch.cells,
-        by_cells=bool(patch.cells),
-    )
-
-
-def _kept(diff: str) -> str:
-    """The diff made safe; the blank before an empty line that stays is a part of it.
-
-    Carriage returns, control characters and bytes that are no text cannot be carried by a page:
-    a copy of one that had them would not apply.
-    """
-    return "\n".join(plain(line) if line.strip(" ") else line for line in diff.split("\n"))
+    lines = patch.shown.removesuffix("\n").split("\n") if patch is not None and patch.diff else []
+    return [Line(_kind(line), escape(plain(line))) for line in lines]
 
 
 def _kind(line: str) -> str:

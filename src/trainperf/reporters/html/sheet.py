@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,21 +15,16 @@ from trainperf.report.document import (
     Block,
     Code,
     Commands,
-    Fact,
     Heading,
-    Item,
     Lines,
     Output,
     Prose,
     SourceRow,
     Table,
-    TrialRows,
-    Tried,
     Written,
     plain_text,
 )
 from trainperf.report.plain import dedented, one_line, plain
-from trainperf.reporters.html.drawing import Plots, percent, plots
 from trainperf.reporters.html.markup import LONGEST_CELL, clipped, prose, styled
 
 EMPTY = Markup("")
@@ -44,6 +40,12 @@ REST = "rest"
 
 DEEPEST = 9
 """How far a line moves to the right at most."""
+
+
+def percent(share: float) -> str:
+    """Write a share as an SVG length: "31.25%"; shares outside 0 to 1 stand at the edge."""
+    share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
+    return f"{share * 100:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,10 @@ class Shown:
     """One thing that a section shows.
 
     `kind` is "heading", "title" (of a finding, `label` its number), "prose", "fact" (with a label),
-    "item", "table", "code", "command" (`label` says what it does), "bar" (`pieces`), "trials" (with
-    their `plots`), "output" or "lines" (`stretches`, and the names and tones of their `kinds`). Of
-    a table, `rows` are the cells, `head` their headings, `right` the columns of numbers, and
-    `drawn` the width and the tone of the bar behind each row, where it has them.
+    "item", "table", "code", "command" (`label` says what it does), "bar" (`pieces`), "output" or
+    "lines" (`stretches`, and the names and tones of their `kinds`). Of a table, `rows` are the
+    cells, `head` their headings, `right` the columns of numbers, and `drawn` the width and the tone
+    of the bar behind each row, where it has them.
     """
 
     kind: str
@@ -90,8 +92,6 @@ class Shown:
     rows: tuple[tuple[Markup, ...], ...] = ()
     right: tuple[int, ...] = ()
     drawn: tuple[tuple[str, str], ...] = ()
-    trials: tuple[Tried, ...] = ()
-    plots: Plots | None = None
     pieces: tuple[Piece, ...] = ()
     stretches: tuple[Stretch, ...] = ()
     kinds: tuple[tuple[str, str], ...] = ()
@@ -118,16 +118,11 @@ def _shown(block: Block) -> Sequence[Shown]:
     match block:
         case Heading(text):
             return [Shown("heading", prose(text))]
-        case Prose(words, indent, first):
-            label = plain_text(first).strip()
-            if (label or 0 < indent < 4) and words[:1] and words[0].tone == STRONG:
+        case Prose(words, indent, label, width):
+            if not width and (label or 0 < indent < 4) and words[:1] and words[0].tone == STRONG:
                 return [Shown("title", styled(words), "" if label == "-" else label)]
             kind = "prose" if not label else "item" if label == "-" else "fact"
             return [Shown(kind, styled(words), label)]
-        case Fact(label, words):
-            return [Shown("fact", styled(words), label)]
-        case Item(words):
-            return [Shown("item", styled(words), "-")]
         case Code(source):
             return [Shown("code", escape(dedented(source)))]
         case Commands(rows):
@@ -141,8 +136,6 @@ def _shown(block: Block) -> Sequence[Shown]:
             return [Shown("output", escape(kept))]
         case Bar(parts):
             return [Shown("bar", pieces=tuple(_pieces(parts)))]
-        case TrialRows(tried):
-            return [Shown("trials", trials=tried, plots=plots(block))]
         case Table():
             return [_table(block)]
         case Lines(rows, kinds):
@@ -182,12 +175,12 @@ def _table(table: Table) -> Shown:
 
 def _stretch(row: SourceRow) -> Stretch:
     """A row with its bar: what passes on the line itself, then what passes beneath it."""
-    pieces, at = [], row.start
+    pieces, at = [], 0.0
     for share, tone in row.parts:
         pieces.append((percent(at), percent(share), tone))
         at += share
-    if (beneath := row.start + row.share - at) > 1e-6:
-        pieces.append((percent(at), percent(beneath), REST))
+    if row.share - at > 1e-6:
+        pieces.append((percent(at), percent(row.share - at), REST))
     return Stretch(
         row.shown,
         escape(clipped(one_line(row.text))) if row.text else prose(row.what),

@@ -13,14 +13,11 @@ from trainperf.report.document import (
     Block,
     Code,
     Commands,
-    Fact,
     Heading,
-    Item,
     Lines,
     Output,
     Prose,
     Table,
-    TrialRows,
     Written,
     plain_text,
 )
@@ -60,7 +57,7 @@ def render(
     diagnosis = replace(diagnosis, cwd=root or diagnosis.cwd)
     open_ = report(diagnosis, full=False)
     whole = report(diagnosis, full=True)
-    more = [one for one in whole if one not in open_ and one.name not in ("next", "spent")]
+    more = [one for one in whole if one not in open_ and one.name != "next"]
     title = [f"## trainperf: {code(diagnosis.script)}", *_judged(judgement, diagnosis)]
     head = [*title, blocks(open_)]
     details = [folded("The whole report", blocks(more))] if more else []
@@ -101,7 +98,7 @@ def blocks(sections: Sequence[Written]) -> str:
     whole, before = "", False
     for block in (block for section in sections for block in section.blocks):
         if text := _block(block):
-            listed = isinstance(block, (Fact, Item))
+            listed = isinstance(block, Prose) and (block.label == "-" or block.width > 0)
             apart = "\n" if before and listed else "\n\n"
             whole, before = f"{whole}{apart if whole else ''}{text}", listed
     return whole
@@ -111,25 +108,25 @@ def _block(block: Block) -> str:
     match block:
         case Heading(text):
             return f"### {inline(text)}"
-        case Prose(said, _, first):
-            text = inline(plain_text((*first, *said)).strip())
+        case Prose(said, _, label, width):
+            if width:
+                return f"- {inline(label)}: {within(plain_text(said))}"
+            if label == "-":
+                return f"- {inline(plain_text(said))}"
+            text = inline(f"{label} {plain_text(said)}".strip())
             return f"**{text}**" if {span.tone for span in said} == {document.STRONG} else text
-        case Fact(label, said):
-            return f"- {inline(label)}: {within(plain_text(said))}"
-        case Item(said):
-            return f"- {inline(plain_text(said))}"
         case Code(source, language):
             return fenced(dedented(source), language)
         case Output(text):
             return fenced(text, "text")
         case Commands(rows):
             return "\n".join(f"- {code(command)}: {inline(what)}" for command, what in rows)
-        case Bar() | Table() | TrialRows() | Lines():
+        case Bar() | Table() | Lines():
             return _table(block)
     return ""
 
 
-def _table(block: Bar | Table | TrialRows | Lines) -> str:
+def _table(block: Bar | Table | Lines) -> str:
     header: tuple[str, ...]
     right: tuple[int, ...]
     cells: list[tuple[str, ...]]
@@ -140,17 +137,6 @@ def _table(block: Bar | Table | TrialRows | Lines) -> str:
             cells = [
                 (inline(name), units.seconds(seconds), units.share(seconds / whole))
                 for name, seconds, _ in parts
-            ]
-        case TrialRows(rows):
-            header, right = ("Fix", "At most", "Measured (95 % interval)", "Outcome"), (1, 2)
-            cells = [
-                (
-                    code(row.name),
-                    "not known" if row.bound is None else units.bound(row.bound),
-                    units.measured(*row.gain) if row.gain else "not measured",
-                    "; ".join(filter(None, (escaped(row.heading), within(row.note)))),
-                )
-                for row in rows
             ]
         case Lines(rows):
             header, right = ("Share", "Line", "Source", "What passes there"), (0,)

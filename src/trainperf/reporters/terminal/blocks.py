@@ -12,17 +12,13 @@ from trainperf.report.document import (
     Block,
     Code,
     Commands,
-    Fact,
     Gap,
     Heading,
-    Item,
     Lines,
     Output,
     Prose,
     SourceRow,
     Table,
-    TrialRows,
-    Tried,
     Words,
     Written,
 )
@@ -65,9 +61,6 @@ SHORTEST = 8
 WHOLE = 60
 """Columns of a bar that is a whole at most."""
 
-LEAST_SOURCE = 60
-"""Columns of source that are not given up to have something beside it."""
-
 
 def write(section: Written, paper: Paper) -> None:
     """Write a section."""
@@ -81,13 +74,10 @@ def _write(block: Block, paper: Paper) -> None:
             paper.heading(text)
         case Gap():
             paper.line()
-        case Prose(said, indent, first):
-            paper.prose(text_of(said, paper), indent, first=text_of(first, paper))
-        case Fact(label, said, width, indent):
-            before = paper.raw(label.ljust(width), "dim")
+        case Prose(said, indent, label, width):
+            style = "dim" if width else "bold" if label != "-" else ""
+            before = paper.raw(label.ljust(width or len(label) + 1), style) if label else None
             paper.prose(text_of(said, paper), indent, first=before)
-        case Item(said):
-            paper.item(text_of(said, paper))
         case Code(source, language, indent):
             paper.code(source, language, indent)
         case Output(text):
@@ -98,8 +88,6 @@ def _write(block: Block, paper: Paper) -> None:
             _table(block, paper)
         case Lines(rows):
             _lines(rows, paper)
-        case TrialRows(rows):
-            _trials(rows, paper)
         case Commands(rows):
             _commands(rows, paper)
 
@@ -141,7 +129,6 @@ def _table(table: Table, paper: Paper) -> None:
         header=table.header,
         right=table.right,
         elastic=table.elastic,
-        indent=table.indent,
     )
     room = 0
     if table.lengths:
@@ -153,31 +140,25 @@ def _table(table: Table, paper: Paper) -> None:
         if length is not None and room >= SHORTEST:
             share, tone = length
             line = line + Text("  ") + paper.length(share, room, STYLES[tone])
-        paper.line(line, table.indent)
+        paper.line(line, 2)
 
 
 def _lines(rows: tuple[SourceRow, ...], paper: Paper) -> None:
-    """Write lines of source, what each is beside it, or beneath it where both have no room."""
-    sources = [_source(row, paper) for row in rows]
-    kinds = [paper.say(row.what, "dim") if row.text else Text("") for row in rows]
+    """Write lines of source, what each is behind it, or beneath it where it has no room."""
     before = ([row.shown for row in rows], [row.where for row in rows])
     room = paper.full - 2 - sum(2 + max(map(cell_len, column)) for column in before)
-    widest, kind_widest = (max(cell_len(text.plain) for text in each) for each in (sources, kinds))
-    beside = min(widest, LEAST_SOURCE) + 2 + kind_widest <= room
     table: list[list[Text | str]] = []
-    for row, source, kind in zip(rows, sources, kinds, strict=True):
-        table.append([row.shown, paper.raw(row.where), source, kind if beside else ""])
+    for row in rows:
+        indent = Text("  " * row.depth)
+        source = indent + (paper.raw(one_line(row.text)) if row.text else paper.say(row.what))
+        kind = paper.say(row.what, "dim") if row.text else Text("")
+        beside = kind and cell_len(source.plain) + 2 + cell_len(kind.plain) <= room
+        table.append([row.shown, paper.raw(row.where), source + Text("  ") + kind])
         if kind and not beside:
-            indent = Text("  " * row.depth)
+            table[-1][-1] = source
             wrapped = kind.wrap(paper.console, max(10, room - len(indent)))
-            table += [["", "", indent + piece, ""] for piece in wrapped]
+            table += [["", "", indent + piece] for piece in wrapped]
     paper.table(table, right=(0,), elastic=(1, 2))
-
-
-def _source(row: SourceRow, paper: Paper) -> Text:
-    """The source of a row, or what it is where it has none."""
-    text = paper.raw(one_line(row.text)) if row.text else paper.say(row.what)
-    return Text("  " * row.depth) + text
 
 
 def _commands(rows: tuple[tuple[str, str], ...], paper: Paper) -> None:
@@ -192,23 +173,3 @@ def _commands(rows: tuple[tuple[str, str], ...], paper: Paper) -> None:
         else:
             paper.line(shown, 2)
             paper.line(paper.say(what, "dim"), 6)
-
-
-def _trials(rows: tuple[Tried, ...], paper: Paper) -> None:
-    """Write the trials beneath the headings of their groups."""
-    cells: list[list[Text | str]] = []
-    for row in rows:
-        bound = "" if row.bound is None else words.bound(row.bound)
-        gain = words.measured(*row.gain) if row.gain else ""
-        cells.append([row.name, bound, paper.say(gain, "bold green" if row.kept else "")])
-    shown = ("fix", "at most", "measured")
-    header, *lines = paper.columns(cells, header=shown, right=(1,), elastic=(0,))
-    paper.line(header, 2)
-    before = ""
-    for row, line in zip(rows, lines, strict=True):
-        if row.heading != before:
-            paper.line(paper.say(row.heading, STYLES[row.tone]), 2)
-            before = row.heading
-        paper.line(line, 2)
-        if row.note:
-            paper.prose(paper.say(row.note, "dim"), indent=4)

@@ -79,10 +79,6 @@ class Paper:
             wrapped.plain = wrapped.plain.replace(_HELD, " ")
             self.line((before if row == 0 else Text(" " * hang)) + wrapped, indent)
 
-    def item(self, text: Text | str) -> None:
-        """Write one item of a list."""
-        self.prose(text, 2, first=self.raw("- "))
-
     def output(self, text: str, indent: int = 2) -> None:
         """Write the last lines of a program's output, broken at the right margin."""
         for row in plain(text).expandtabs(8).split("\n"):

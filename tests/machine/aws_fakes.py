@@ -50,7 +50,7 @@ def serving(answer: Callable[[BaseHTTPRequestHandler, str], Answer]) -> Iterator
                 self.end_headers()
                 self.wfile.write(data)
 
-        do_GET = do_PUT = do_HEAD = _answer  # noqa: N815
+        do_GET = do_PUT = do_POST = do_HEAD = _answer  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

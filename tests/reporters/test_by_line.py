@@ -60,6 +60,16 @@ def test_a_script_that_is_one_call_of_a_framework_has_no_lines_to_name_in_short(
     assert lines.HEADING in text(over(alone, loop=elsewhere), full=False)
 
 
+def test_a_line_that_the_verdict_names_is_not_named_again_in_short() -> None:
+    (heavy, *_) = LINES["torch_triplets"].lines
+    alone = of("torch_triplets", lines=(replace(heavy, callers=()),), seconds=heavy.seconds)
+    assert lines.HEADING in text(alone, full=False)
+    named = f"100 % of each step passes in train.py:{heavy.where.line}."
+    told = replace(alone, verdict=replace(alone.verdict, text=named))
+    assert lines.HEADING not in text(told, full=False)
+    assert lines.HEADING in text(told)
+
+
 # ------------------------------------------------------------------------------ what it says
 
 

@@ -10,7 +10,7 @@ import pytest
 from fixes.case_text import evidence_of
 from trainperf.model import Equivalence, Finding, Item, Length, Stack, Training, TurnGain
 from trainperf.whole_training import ledger, with_changes
-from trainperf.whole_training.ledger import COLLECTIONS, started_in, with_calls
+from trainperf.whole_training.ledger import started_in, with_calls
 
 CASE = evidence_of("slow_images")
 START, PAUSE = CASE.startup, CASE.between_epochs
@@ -57,11 +57,9 @@ def test_start_steps_pauses_and_the_end_add_up() -> None:
         "training steps": (599, pytest.approx(STEPS_S), None),
         "opening the input again": (29, pytest.approx(29 * PAUSE.restart_s), None),
         "else between epochs": (30, pytest.approx(30 * rest), None),
-        "end of the process": (1, COLLECTIONS * CASE.fact("collection_s"), None),
     }
     assert whole.seconds_now == pytest.approx(sum(item.now_s for item in whole.items))
     assert whole.seconds_after is None
-    assert "end of the process" not in lines(made("facts = {}"))
 
 
 def test_what_passes_between_epochs_comes_after_each() -> None:
@@ -94,8 +92,7 @@ def test_changes_shrink_the_steps_and_cost_something_once() -> None:
     whole = with_changes(made(), STACK, True)
     told, now = lines(whole), total(whole)
     assert told["training steps"][2] == pytest.approx(STEPS_S / 2)
-    for name in ("else between epochs", "end of the process"):
-        assert told[name][2] == told[name][1]
+    assert told["else between epochs"][2] == told["else between epochs"][1]
     assert told["one-off cost"] == (1, 0.0, 3.0)
     assert whole.seconds_after == pytest.approx(now - STEPS_S / 2 + 3.0)
     assert whole.low == pytest.approx(now - STEPS_S + STEPS_S / 2.1 + 3.0)
@@ -124,11 +121,6 @@ def test_a_later_start_that_took_less_stands_for_the_first(seconds, left):
     whole = started_in(Training(Length(10, "10 steps"), seconds_now=19.0, items=items), seconds)
     assert [one.now_s for one in whole.items] == pytest.approx([*left, 9.0])
     assert whole.seconds_now == pytest.approx(sum(left) + 9.0)
-
-
-def test_a_script_that_starts_sooner_has_a_shorter_start() -> None:
-    whole = with_changes(made(), replace(STACK, once_seconds=-0.5), True)
-    assert lines(whole)["first step, with tracing"][2] == pytest.approx(FIRST_S - 0.5)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from trainperf.commands.session import run_of, write_trace
 from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.machine.after_run import probe_storage
+from trainperf.machine.price import with_price
 from trainperf.model import Ending, Recording
 from trainperf.model.words import count
 from trainperf.ranks import Place, records
@@ -68,6 +69,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             raise
         if place.local_rank == 0 and record.machine is not None:
             recording = probe_storage(recording, record.machine, interrupted)
+            record = replace(record, machine=with_price(record.machine))
         recording = redaction.of_recording(recording)
         store.save_recording(recording, folder / store.RECORDING_FILE)
         frameworks = {

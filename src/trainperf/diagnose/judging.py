@@ -17,6 +17,7 @@ from trainperf.evidence.events import NoLoop, Parts
 from trainperf.fixes import Fix, by_id, concern
 from trainperf.fixes.findings import findings_to_try, shown_findings, with_free_input
 from trainperf.machine import after_run
+from trainperf.machine.price import with_price
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -97,6 +98,8 @@ def judged(
     """
     parts = Parts()
     try:
+        if recording.ending.complete:
+            machine = parts.read_or(machine, "the price", with_price, machine)
         recording = parts.read_or(
             recording, "storage", after_run.probe_storage, recording, machine, interrupted
         )

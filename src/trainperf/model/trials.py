@@ -173,8 +173,8 @@ class Stack:
     Steps are those of the unchanged script, in samples: `before_step_s` and `after_step_s` are
     seconds for as many samples as one of its steps holds. Epochs are steps of an epoch times that,
     and what passes between two of them; None where either is not known. `once_seconds` is what the
-    changes cost once, compared with the start of the unchanged script (below 0: they start
-    sooner), None where that was not measured; `held_s` are the seconds between two epochs that
+    changes cost once, compared with the start of the unchanged script, None where that was not
+    measured; `held_s` are the seconds between two epochs that
     its steps hold, as slices of whole epochs do. Unless they were measured `together`, the speed-up
     is the product of what some gave, and the others on top of those.
     """

@@ -18,6 +18,7 @@ from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import Failed, findings_to_try, shown_findings
+from trainperf.machine.price import with_price
 from trainperf.model import (
     Diagnosis,
     Ending,
@@ -172,6 +173,8 @@ def experiment(
         fixes = any(change.fixes for change in changes)  # which are found by probes
         first = run if fixes else replace(run, measure_s=SCRIPT_S, extra_s=0.0)
         recording = launch(first, request.folder, on_event, interrupted)
+        if recording.ending.complete:
+            machine = with_price(machine)
         try:
             evidence = read(recording, machine)
         except NoLoop as error:

@@ -134,9 +134,6 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
     changes = replace(planned.changes, findings=(*findings, *others)).choosing(came.choices)
     baseline = engine.baseline(stacked.holds)
     once = once_s(stacked.start, baseline, stacked.ratio.speedup if stacked.ratio else 1.0)
-    if once is not None and engine.beside:
-        # The unchanged script started beside more legs: to have started sooner tells nothing.
-        once = max(0.0, once)
     if stacked.ratio is not None and engine.beside and not subject.changes:
         share = next(one.share for one in came.planned if one.holds == stacked.holds)
         gives = stacked.ratio.speedup

@@ -205,9 +205,9 @@ def break_even(measured: Measured, baseline: Baseline) -> tuple[float | None, in
     """The one-off cost of a change, beyond the spread of starts, and the steps that earn it."""
     if measured.ratio is None:
         return None, None
-    extra = once_s(measured.start, baseline, measured.ratio.speedup) or 0.0
+    extra = once_s(measured.start, baseline, measured.ratio.speedup)
     saved = baseline.step_s * (1 - 1 / measured.ratio.speedup)
-    return (extra, math.ceil(extra / saved)) if extra > 0 and saved > 0 else (None, None)
+    return (extra, math.ceil(extra / saved)) if extra and saved > 0 else (None, None)
 
 
 def once_s(start: Start | None, baseline: Baseline, speedup: float) -> float | None:
@@ -216,7 +216,7 @@ def once_s(start: Start | None, baseline: Baseline, speedup: float) -> float | N
     Compiling, filling a cache, starting workers: all up to its slices that is not `speedup`
     times as fast as the unchanged script's steps. Legs that start beside each other hold each
     other up: what one computed more, on all cores, is the most that counts. 0 within the spread of
-    starts.
+    starts, or where it started sooner: the unchanged script starts beside more legs.
     """
     usual, step_s = baseline.start, baseline.step_s
     if start is None or usual is None:
@@ -227,4 +227,4 @@ def once_s(start: Start | None, baseline: Baseline, speedup: float) -> float | N
         extra = start.lead_s(step_s / speedup) - usual.lead_s(step_s)
     if start.cpu_s is not None and usual.cpu_s is not None:
         extra = min(extra, max(0.0, start.cpu_s - usual.cpu_s))
-    return extra if abs(extra) >= max(ONE_OFF_S, 2 * baseline.start_spread_s) else 0.0
+    return extra if extra >= max(ONE_OFF_S, 2 * baseline.start_spread_s) else 0.0

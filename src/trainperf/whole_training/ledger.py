@@ -31,10 +31,6 @@ REST = "else between epochs"
 COMPILED_AGAIN = "compiling again"
 BETWEEN_STEPS = ("evaluation", "pause")
 """Turns that are so many steps, with what comes after them."""
-COLLECTIONS = 5.5
-"""The interpreter's end takes as long as so many full garbage collections: `Py_FinalizeEx` clears
-all modules, and collects until they are gone. Python 3.11 with PyTorch 2.13 or TensorFlow 2.21
-imported, with a model and without: 4.8 to 6.1 of them, 0.4 to 1.0 s."""
 LEAST_S = 0.005
 """Items of fewer seconds in all have no line."""
 
@@ -61,9 +57,6 @@ def ledger(evidence: Evidence) -> Training:
         Item("steps", STEPS, steps, steps * step_s, where=evidence.loop.where),
         *_beside(evidence, length),
     )
-    collection = evidence.facts.get("collection_s")
-    if isinstance(collection, float):
-        items = (*items, Item("end", "end of the process", 1, COLLECTIONS * collection))
     items = tuple(item for item in items if item.part == "steps" or item.now_s >= LEAST_S)
     return Training(length, seconds_now=sum(item.now_s for item in items), items=items)
 
@@ -92,10 +85,6 @@ def with_changes(before: Training, stack: Stack | None, lasting: bool) -> Traini
     ]
     if stack.once_seconds > 0:
         items.append(Item("once", ONCE, 1, 0.0, stack.once_seconds))
-    elif stack.once_seconds < 0:  # the last part of the start is shorter
-        last = max(n for n, item in enumerate(items) if item.part == "start")
-        sooner = max(0.0, items[last].now_s + stack.once_seconds)
-        items[last] = replace(items[last], after_s=sooner)
     after = sum(item.after_s or 0.0 for item in items)
     shrinks = _seconds(before.items, "steps") + held
     rest = after - shrinks / stack.speedup

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import gc
 import itertools
 import os
 import re
@@ -97,10 +96,6 @@ class Process:
         """
         self.record.flush()
         self.before_finish()
-        if self.settings.get("leg") is None:  # the interpreter's end is made of full collections
-            began = self.clock()
-            gc.collect()
-            self.fact("collection_s", self.clock() - began)
         self.record.write("done")
         self.record.flush()
         for stream in (sys.stdout, sys.stderr):

@@ -69,7 +69,8 @@ def tree(diagnosis: Diagnosis, page: Page) -> None:
             branch.heaviest = max(branch.heaviest, line.weight)
         branch.line = line
     rows = list(_rows(root, least, lines, diagnosis))
-    if not rows:
+    named = len(rows) == 1 and rows[0].text and rows[0].where in diagnosis.verdict.text
+    if not rows or (named and not page.full):
         return
     if lines.elsewhere_s >= least:
         shown, share = _share(lines.elsewhere_s, lines)

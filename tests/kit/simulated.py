@@ -44,7 +44,10 @@ class Machine:
         running = [leg for leg in self.legs if leg.runs]
         self.beside = max(self.beside, len(running) * any(leg.warms for leg in running))
         for leg in running:
-            leg.spent_s += seconds
+            if leg.compiles:
+                leg.compile_s -= seconds
+            else:
+                leg.spent_s += seconds
 
     def leg(
         self, name: str, run: Run | None, folder: Path | None, _: float = 1.0, slow: bool = False
@@ -91,11 +94,13 @@ class SimulatedLeg:
         imports_s: float = math.inf,
         epoch_steps: int = 20,
         opening_s: float = 0.0,
+        compile_s: float = 0.0,
     ) -> None:
         self.machine, self.name, self.step_s, self.start_s = machine, name, step_s, start_s
         self.work_per_step, self.fails_at, self.noise = work, fails_at, noise
         self.has_device, self.may_pause = warms_up_on_device, not warms_up_on_device
         self.imports_s, self.epoch_steps, self.opening_s = imports_s, epoch_steps, opening_s
+        self.compile_s = compile_s
         self.waits_for_device = self.ran_out = self.slow = False
         self.run, self.waits_every, self.settles = RUN, 1, True
         self.trained: tuple[()] = ()
@@ -117,6 +122,10 @@ class SimulatedLeg:
     @property
     def starting(self) -> bool:
         return self.ready_s is None and not self.failure
+
+    @property
+    def compiles(self) -> bool:
+        return self.alive and self.compile_s > 0
 
     @property
     def warms(self) -> bool:

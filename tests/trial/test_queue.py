@@ -119,6 +119,12 @@ def test_a_leg_that_starts_for_very_long_holds_up_nobody_and_is_late(compared, p
     assert [one.late for one in decided.values()].count(True) == 1
 
 
+def test_a_leg_that_compiles_for_very_long_holds_up_nobody(compared):
+    found = compared(Machine(**every("b", step_s=0.05), slow={"compile_s": 1e6}), ["slow", "b"], 30)
+    assert found["slow"].late
+    assert found["b"].ratio.low > 1.5
+
+
 def test_a_leg_that_warms_up_on_its_device_is_not_paused(compared):
     tunes = {"start_s": 8.0, "warms_up_on_device": True, "step_s": 0.05}
     machine = Machine(**every("b"), tunes=tunes)
@@ -226,6 +232,17 @@ def test_a_change_that_is_to_be_judged_runs_in_two_processes_until_it_is(compare
     told = 1 if found.low > 1.02 else -1 if found.high < 1 / 1.02 else 0
     assert told == (gain > 1) - (gain < 1)
     assert found.pairs < 300
+
+
+def test_changes_that_are_to_be_judged_are_so_at_the_same_time(compared):
+    """The first process of the first one had all of it, and nothing was known of the others."""
+    names = [f"{change} ({process})" for change in "xyz" for process in PROCESSES]
+    noisy = every(["base", "control", *names], step_s=0.5, noise=0.1)
+    changes = [candidate(change, difference=0.02) for change in "xyz"]
+    found = compared(Machine(**noisy), changes, 120.0, step_s=0.5)
+    assert all(measured.ratio.low < 1.02 for measured in found.values())
+    pairs = [measured.ratio.pairs for measured in found.values()]
+    assert max(pairs) - min(pairs) <= 4
 
 
 def test_a_process_that_is_quick_for_its_whole_life_proves_no_change(compared):

@@ -114,6 +114,11 @@ class Contest:
         return self.gains and not far
 
     @property
+    def fixes(self) -> tuple[str, ...]:
+        """Those that it tries; the control none."""
+        return () if self.candidate is None else self.candidate.fixes
+
+    @property
     def is_judged(self) -> bool:
         """Whether somebody wants to know what it gives, whatever that is."""
         return self.candidate is not None and self.candidate.difference is not None
@@ -228,13 +233,15 @@ class Series:
             return FAR
         return floor(control_of(self.control.ratio, parity.control(None, None)))
 
-    def is_over(self, contest: Contest, least: float) -> bool:
-        """Whether more pairs of a change would tell no more; `least` is the gain that is noise."""
+    def is_over(self, contest: Contest, known: Ratio | None, least: float) -> bool:
+        """Whether more pairs of a change would tell no more; `least` is the gain that is noise.
+
+        In all processes that run it, its speed-up is `known`.
+        """
         candidate, count = contest.candidate, len(contest.pairs)
         assert candidate is not None
         if candidate.difference is None:
             return count >= candidate.pairs and self.over(contest, least)
-        known = contest.ratio
         settled = known is not None and is_settled(known, candidate.difference, least)
         return settled or count >= MOST_TO_JUDGE
 
@@ -242,15 +249,15 @@ class Series:
         """Whether nothing but the control can decide a contest."""
         if self.tells_noise or contest.is_judged or contest.candidate is None:
             return False
-        return self.is_over(contest, SMALLEST_GAIN)
+        return self.is_over(contest, contest.ratio, SMALLEST_GAIN)
 
     def control_helps(self, own: Sequence[Contest], made_any: bool) -> bool:
         """Whether more pairs of the control may change what is said of any of its `own` contests.
 
-        So until it tells, of what gains or is not decided, or fails: the script itself may fail
-        beside itself. Then where a gain is judged, or lies within what may be noise. Where slices
-        hold whole epochs, only what waits for it. Until the script has `made_any` slice it is
-        measured beside its control.
+        So until it tells, of what gains, is not decided or is to be tried alone, or fails: the
+        script itself may fail beside itself. Then where a gain is judged, or lies within what may
+        be noise. Where slices hold whole epochs, only what waits for it. Until the script has
+        `made_any` slice it is measured beside its control.
         """
         if self.control.decided:
             return False
@@ -267,7 +274,10 @@ class Series:
             )
         if self.holds is not None:
             return any(contest.near and (contest.decided or self.waits(contest)) for contest in own)
-        return any(contest.near or not contest.decided for contest in own)
+        return any(
+            contest.near or not contest.decided or isinstance(contest.failure, OutOfMemory)
+            for contest in own
+        )
 
     def met_itself(self, own: Sequence[Contest]) -> bool:
         """Whether the control has told the noise as well as its `own` contests need it."""

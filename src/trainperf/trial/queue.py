@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from trainperf.model import Run
+from trainperf.model import Ratio, Run
 from trainperf.recording.run import Epoch
 from trainperf.run.stopping import LEG
 from trainperf.trial import parity
@@ -109,9 +109,8 @@ class Queue:
             return self._fresh.compare(candidates, clock, look)
         for candidate in sorted(candidates, key=lambda candidate: candidate.holds is not None):
             self._series_of(candidate.holds)
-        processes = {candidate.name: self._processes(candidate) for candidate in candidates}
-        legs = [process for several in processes.values() for process in several]
-        self._contests = [Contest(self._leg_of(process), process) for process in legs]
+        processes = [process for candidate in candidates for process in self._processes(candidate)]
+        self._contests = [Contest(self._leg_of(process), process) for process in processes]
         failure: LegFailed = OutOfTime()
         try:
             self._run(clock, look)
@@ -130,14 +129,10 @@ class Queue:
         found = self._measurements(self._contests)
         if isinstance(failure, OutOfMemory):
             self._slots = 1
+        alone = [measured for measured in found if isinstance(measured.failure, OutOfMemory)]
+        found += self._tried_alone(alone, clock.keeping(look(found, ())[0]))
         by_name = {measured.name: measured for measured in found}
-        short_ones = [one for one in found if isinstance(one.failure, OutOfMemory)]
-        again = self._tried_alone(short_ones, clock.keeping(look(found, ())[0]))
-        by_name |= {measured.name: measured for measured in again}
-        return [
-            self._together(candidate, [by_name[one.name] for one in processes[candidate.name]])
-            for candidate in candidates
-        ]
+        return [by_name[candidate.name] for candidate in candidates]
 
     def _processes(self, candidate: Candidate) -> list[Candidate]:
         """What is to be judged runs in two processes, where there is room for both."""
@@ -145,16 +140,19 @@ class Queue:
             return [candidate]
         return [replace(candidate, variant=process) for process in PROCESSES]
 
-    def _together(self, candidate: Candidate, found: Sequence[Measured]) -> Measured:
-        """What all processes of a candidate say of it; what ran alone says it by itself."""
-        first = next((measured for measured in found if measured.note), found[0])
-        known, failure = first.ratio, first.failure
-        if len(found) > 1 and not first.note:
-            own, again = (measured.ratio for measured in found)
-            control = self._series_of(candidate.holds).control.ratio
-            known = own and again and control and of_two(own, again, control.speedup)[0]
-            failure = failure or found[1].failure
-        return replace(first, candidate=candidate, ratio=known, failure=failure)
+    def _processes_of(self, contest: Contest) -> list[Contest]:
+        """The contest, and that of the other process in which its change is judged."""
+        if not contest.is_judged:
+            return [contest]
+        return [other for other in self._contests if other.fixes == contest.fixes]
+
+    def _ratio_of(self, contest: Contest) -> Ratio | None:
+        """The speed-up of a change until now, in all processes that run it."""
+        own, *again = [process.ratio for process in self._processes_of(contest)]
+        control = self._series_of(contest.holds).control.ratio
+        for other in again:
+            own = own and other and control and of_two(own, other, control.speedup)[0]
+        return own
 
     def _run(self, clock: Clock, look: Look) -> None:
         """Let legs start and take turns until all are decided or the time is over."""
@@ -250,7 +248,7 @@ class Queue:
             if contest.pairs and not contest.decided:
                 self._decide(contest)  # the control may tell by now
         order = self._order()
-        overdue = {contest.leg for contest in order if self._overdue(contest)}
+        slow = {one.leg for one in order if one.leg.compiles or self._overdue(one)}
         left = order or not all(contest.decided for contest in self._contests)
         legs = [base] if base.starting and left else []
         legs += [contest.leg for contest in order if contest.leg.starting]
@@ -263,10 +261,11 @@ class Queue:
         if turns:
             series = self._series_of(turns[0].holds)
             turns = [contest for contest in turns if contest.holds == series.holds]
-            if overdue.issuperset(legs):
+            if slow.issuperset(legs):
                 starts = starts or (bool(legs) and not self._started_last)
             else:
-                starts = starts or len(turns) < series.beside_each_other
+                judged = any(contest.is_judged for contest in turns)
+                starts = starts or judged or len(turns) < series.beside_each_other
         self._started_last = starts
         if starts:
             self._start(legs, clock)
@@ -277,7 +276,7 @@ class Queue:
     def _order(self) -> list[Contest]:
         """Those who may run next: the first of the report, the control where it helps, the others.
 
-        Who starts for longer than is usual comes last.
+        Who starts for longer than is usual comes last. What is to be judged is so at the same time.
         """
         order = [
             contest for contest in self._open if not self._series_of(contest.holds).waits(contest)
@@ -288,7 +287,9 @@ class Queue:
             alone = self._slots == 2 and not series.control.decided
             if alone or series.control_helps(own, made_any):
                 order.insert(1, series.control)
-        return sorted(order, key=self._overdue)
+        judged = any(contest.is_judged for contest in order)
+        pairs = {contest: len(contest.pairs) * judged for contest in order}
+        return sorted(order, key=lambda contest: (self._overdue(contest), pairs[contest]))
 
     def _of_kind(self, series: Series) -> list[Contest]:
         """The contests whose slices are of the kind of a series."""
@@ -404,16 +405,18 @@ class Queue:
             if self._slots == 2 and self._controls_over:
                 contest.leg.end()
             return
-        over = series.is_over(contest, series.least)
+        over = series.is_over(contest, self._ratio_of(contest), series.least)
         if contest.leg.ran_out and not over:
             contest.leg, contest.failure = self._leg_of(candidate), None
         elif contest.failure or over:
             self._decided(contest)
 
     def _decided(self, contest: Contest) -> None:
-        """Decide a contest, and end its leg."""
-        contest.decided = True
-        contest.leg.end()
+        """Decide a contest, with the other process of its change, and end its leg."""
+        for process in self._processes_of(contest):
+            process.failure = process.failure or contest.failure
+            process.decided = True
+            process.leg.end()
 
     # -------------------------------------------------------------- who does not fit
 
@@ -450,23 +453,28 @@ class Queue:
     # ------------------------------------------------------------------------- words
 
     def _measurements(self, contests: Sequence[Contest]) -> list[Measured]:
-        return [
-            Measured(
-                contest.candidate,
-                ratio=contest.ratio,
+        """What was measured of contests, each change once."""
+        found = []
+        for contest in contests:
+            processes = self._processes_of(contest)
+            if contest.candidate is None or contest is not processes[0]:
+                continue
+            judged, failures = contest.is_judged, (process.failure for process in processes)
+            measured = Measured(
+                replace(contest.candidate, variant="") if judged else contest.candidate,
+                ratio=self._ratio_of(contest),
                 losses=parity.read_losses(contest.first.trained),
-                failure=contest.failure,
+                failure=next(filter(None, failures), None),
                 needless=contest.needless,
                 start=start_of(contest.first),
                 pairs=tuple(contest.pairs),
             )
-            for contest in contests
-            if contest.candidate is not None
-        ]
+            found.append(measured)
+        return found
 
     def _tell(self) -> None:
-        total = len(self._contests)
-        decided = [contest for contest in self._contests if contest.decided]
+        changes = [one for one in self._contests if one is self._processes_of(one)[0]]
+        total, decided = len(changes), [contest for contest in changes if contest.decided]
         gains = {
             contest.leg.name: contest.ratio.speedup
             for contest in decided

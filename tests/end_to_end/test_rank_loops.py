@@ -273,7 +273,7 @@ def test_a_rank_that_is_killed_ends_the_run_with_what_was_measured(phase, tmp_pa
     assert recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.MEASURED)
     if phase != "facts":
         assert recording.ending is not Ending.MEASURED
-    assert set(by_rank(recording.events)) == {0, 1}
+    assert len(by_rank(recording.events)) == 2
     if phase in ("resident", "input", "facts"):
         found = evidence.read(recording, inspect_machine(directory=tmp_path))
         assert isinstance(found.times.real_, Measure)

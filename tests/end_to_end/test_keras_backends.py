@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.processes import events, observed, python
-from trainperf import evidence
-from trainperf.machine import inspect_machine
-from trainperf.model import Ending, Measure, Missing
+from trainperf.model import Measure, Missing
 from trainperf.report.sections.step import framework_line
 
 pytest.importorskip("keras")
@@ -17,7 +14,6 @@ pytest.importorskip("keras")
 pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 SCRIPT = Path(__file__).parent / "loops" / "keras_backend.py"
-ENV = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.parametrize(
@@ -30,17 +26,9 @@ ENV = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS
         "DataLoader",
     ],
 )
-def test_fit_is_seen_on_pytorch(tmp_path: Path, feeds: str) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    command = python(str(SCRIPT), "torch", feeds)
-    env = {**ENV, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")}
+def test_fit_is_seen_on_pytorch(run, feeds: str) -> None:
     extra_s = 0.0 if feeds == "numpy" else 1.2  # what the model is takes none of it
-    recording = observed(command, work, tmp_path / "run", env, measure_s=1.2, extra_s=extra_s)
-    assert recording.ending is Ending.MEASURED, recording.output_tail
-    assert [event["text"] for event in events(recording, "note")] == []
-    assert "Traceback" not in recording.output_tail
-    found = evidence.read(recording, inspect_machine(directory=work))
+    _, found = run(str(SCRIPT), "torch", feeds, extra_s=extra_s)
     loop = found.loop
     assert (loop.kind, loop.input_kind, loop.epoch_steps) == ("fit", feeds, 40)
     assert (loop.batch_size, loop.epochs) == (16, 200)

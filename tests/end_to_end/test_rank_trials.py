@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.exchange import soon
 from kit.legs import bench, changed, clock, repeated, states, warm_up
-from kit.processes import script
+from kit.processes import script, soon
 from trainperf.model import Leg as LegOf
 from trainperf.model import Run
 from trainperf.run.stopping import Guard

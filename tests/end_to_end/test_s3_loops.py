@@ -90,11 +90,3 @@ def test_samples_read_one_by_one_are_found_with_what_they_cost(store, tmp_path):
     finding = found["s3_request_latency"]
     assert finding.bound is not None
     assert finding.bound > 2
-
-
-@pytest.mark.long
-def test_requests_of_workers_are_counted_and_that_they_are_at_once(store, tmp_path):
-    recording, one = run(store, tmp_path, 2)
-    assert evidence.read(recording, inspect_machine()).loop.input_kind == "DataLoader"
-    assert one.requests_per_step == pytest.approx(4, rel=0.35)  # some are ahead of the loop
-    assert one.concurrency == pytest.approx(2, abs=0.4)

@@ -1,24 +1,18 @@
-"""Every style of PyTorch loop, run under observation and read back as evidence.
-
-Of those that the zoo has, its recording is read, which is made anew each night.
-"""
+"""Styles of PyTorch loops of which the zoo has no recording, run and read back as evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import zoo
 from kit.processes import events, observed, python
 from trainperf import evidence
-from trainperf.errors import NotMeasured
 from trainperf.evidence.events import NoLoop
 from trainperf.machine import inspect_machine
-from trainperf.model import Ending, Evidence, Measure, Missing, Recording, Site
+from trainperf.model import Ending, Measure, Missing, Site
 
 pytest.importorskip("torch")
 
@@ -31,7 +25,6 @@ ENV = {
     "CUDA_VISIBLE_DEVICES": "",
     "OMP_NUM_THREADS": "1",  # threads that spin where cores are taken make steps of 20 ms
 }
-ALL = ("real", "resident", "input")
 PARTS = ("input", "forward", "backward", "optimizer", "zero_grad", "rest")
 ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
 LOSS = "loss_function(model(x), y)"
@@ -51,14 +44,8 @@ class Seen:
     script: str
     line: str
     arguments: tuple[str, ...] = ()
-    kind: str = "iterator"
-    batch: int = 16
     epoch_steps: int | None = 40
-    measured: tuple[str, ...] = ALL
-    feeds: str = "DataLoader"
-    updates: int = 1
     parts: tuple[str, ...] = PARTS
-    ops: tuple[str, ...] = (SAMPLER, ITEM, COLLATE)
     stages: dict[str, str] = field(default_factory=lambda: {ITEM: LOADER})
     calls: dict[str, object] = field(default_factory=dict)
     loader: dict[str, object] = field(default_factory=dict)
@@ -83,45 +70,6 @@ STYLES = [
         optimizer={"step_where": "optimizer.step()", "tensors": 4},
     ),
     Seen(
-        "iterable.py",
-        "for x, y in DataLoader(",
-        ops=(ITEM, COLLATE),
-        stages={ITEM: "DataLoader(Stream(), batch_size=16)"},
-        calls=in_the_loop(),
-        loader={"iterable": True, "sharded": False, "batches": None, "dataset": "Stream"},
-    ),
-    Seen(
-        "samplers.py",
-        "for batch in loader:",
-        stages=dict.fromkeys((SAMPLER, ITEM, COLLATE), "DataLoader(Points(), batch_sampler="),
-        calls={"forward": 'model(batch.pop("x"))', "backward": "loss.backward()"},
-        loader={"sampler": "Halves", "batch_size": None, "shuffled": False},
-        optimizer={"cls": "AdamW"},
-    ),
-    Seen(
-        "accumulation.py",
-        "for number, (x, y) in enumerate(loader):",
-        batch=64,
-        epoch_steps=10,  # of four batches each
-        calls={
-            "forward": "model(x)",
-            "backward": "loss.backward()",
-            "step": "optimizer.step()",
-            "clip": "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
-            "backwards": 4,
-            "updates": 1,
-        },
-        loader={"batch_size": 16},
-    ),
-    Seen(
-        "gan.py",
-        "for real, _ in loader:",
-        updates=2,
-        calls={"backwards": 2, "updates": 2},
-        optimizer={"cls": "Adam", "step_where": "for_judge.step()"},
-        model={"name": "judge"},
-    ),
-    Seen(
         "two_loaders.py",
         "for (x, y), (u, v) in zip(one, other):",
         calls={"backward": "loss.backward()", "backwards": 1},
@@ -129,55 +77,12 @@ STYLES = [
         model={"shapes": 2},
     ),
     Seen(
-        "get_batch.py",
-        "optimizer.step()",
-        kind="update",
-        epoch_steps=None,
-        measured=("real",),
-        feeds="arrays in the loop",
-        parts=("forward", "backward", "optimizer", "zero_grad", "sync", "rest"),
-        ops=(),
-        stages={},
-        calls={"forward": "model(x)", "backward": "loss.backward()", "step": "optimizer.step()"},
-        optimizer={"cls": "AdamW"},
-    ),
-    Seen(
-        "lbfgs.py",
+        "compiled.py",
         "for x, y in loader:",
-        batch=64,
-        epoch_steps=10,
-        stages={ITEM: "DataLoader(Points(), batch_size=64)"},
-        calls=in_the_loop(
-            backward="loss.backward()", step="optimizer.step(closure)", closure=True, updates=1
-        ),
-        optimizer={"cls": "LBFGS", "can_fuse": False},
-    ),
-    Seen(
-        "scaler.py",
-        "for x, y in loader:",
-        calls=in_the_loop(
-            backward="scaler.scale(loss).backward()",
-            step="scaler.step(optimizer)",
-            autocast="float16",
-            scaler=True,
-        ),
-    ),
-    *(
-        Seen(
-            "compiled.py",
-            "for x, y in loader:",
-            mode,
-            stages={ITEM: "DataLoader(Points(), batch_size=16, drop_last=True)"},
-            calls=in_the_loop(),
-            model={"compiled": True, "cls": "Sequential"},
-        )
-        for mode in ((), ("reduce-overhead",))
-    ),
-    Seen(
-        "in_backward.py",
-        "for x, y in loader:",
-        calls=in_the_loop(step="optimizers[parameter].step()", zero_grad="optimizers[param"),
-        optimizer={"tensors": 1, "where": "torch.optim.SGD([one], lr=0.01)"},
+        ("reduce-overhead",),
+        stages={ITEM: "DataLoader(Points(), batch_size=16, drop_last=True)"},
+        calls=in_the_loop(),
+        model={"compiled": True, "cls": "Sequential"},
     ),
     Seen(
         "graphed.py",
@@ -185,17 +90,14 @@ STYLES = [
         parts=("input", "graph", "rest"),
         calls={"forward": None, "backward": None, "updates": 0},
     ),
-    *(
-        Seen(
-            "checkpointed.py",
-            "for x, y in loader:",
-            words,
-            calls=in_the_loop(
-                forward="checkpoint(model, x", backward="loss_function(output, y).backward()"
-            ),
-            model={"checkpointing": True},
-        )
-        for words in [("reentrant",), ()]
+    Seen(
+        "checkpointed.py",
+        "for x, y in loader:",
+        ("reentrant",),
+        calls=in_the_loop(
+            forward="checkpoint(model, x", backward="loss_function(output, y).backward()"
+        ),
+        model={"checkpointing": True},
     ),
     Seen(
         "by_hand.py",
@@ -205,84 +107,15 @@ STYLES = [
     ),
     Seen("endless.py", "for batch in loader:", calls=in_the_loop()),
     Seen(
-        "two_phases.py",
-        "(train_step(model, optimizer, x, y) for x, y in loader)",
-        parts=(*PARTS, "sync"),
-        calls=in_the_loop(backward="loss.backward()", zero_grad="optimizer.zero_grad(set"),
-        optimizer={"where": "torch.optim.SGD(model.parameters(), lr=rate)"},
-    ),
-    Seen(
-        "keras_torch.py",
-        "model.fit(x, x.sum(1)",
-        kind="fit",
-        feeds="numpy",
-        epoch_steps=80,
-        ops=(),
-        calls={"forward": None, "backward": None, "step": None, "backwards": 1},
-        model={"where": "keras.Sequential(", "call": None},
-    ),
-]
-
-WORKERS = [  # test_torch_safety looks at those of the other kinds
-    Seen(
         "workers.py",
         "for x, y in loader:",
-        words,
+        ("spawn", "persistent"),
         epoch_steps=800,
         stages={ITEM: "DataLoader(\n"},
         calls=in_the_loop(),
-        loader={
-            "workers": 1,
-            "start_method": words[0],
-            "persistent_workers": words[1:] == ("persistent",),
-        },
-    )
-    for words in [("fork",), ("spawn", "persistent")]
+        loader={"workers": 1, "start_method": "spawn", "persistent_workers": True},
+    ),
 ]
-
-Run = Callable[..., tuple[Recording, Evidence]]
-
-
-@pytest.fixture(scope="module")
-def kept() -> dict[tuple[str, ...], tuple[Recording, Evidence]]:
-    return {}
-
-
-@pytest.fixture
-def run(tmp_path: Path, kept: dict[tuple[str, ...], tuple[Recording, Evidence]]) -> Run:
-    """Run a script of `torch_loops` under observation, or recall that it was: here, or there."""
-
-    def once(name: str, *words: str) -> tuple[Recording, Evidence]:
-        if in_zoo(name, *words):
-            recorded = zoo.load(in_zoo(name, *words))
-            return recorded.recording, recorded.evidence
-        if (name, *words) not in kept:
-            work = tmp_path / "work"
-            work.mkdir()
-            recording = observed(
-                python(str(LOOPS / name), *words),
-                work,
-                tmp_path / "run",
-                {**ENV, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled")},
-                measure_s=1.2,
-                extra_s=1.2,
-            )
-            assert recording.ending is Ending.MEASURED, recording.output_tail
-            assert [event["text"] for event in events(recording, "note")] == []
-            assert "Traceback" not in recording.output_tail
-            assert list(work.iterdir()) == []
-            read = evidence.read(recording, inspect_machine(directory=work))
-            kept[name, *words] = recording, read
-        return kept[name, *words]
-
-    return once
-
-
-def in_zoo(script: str, *arguments: str) -> str:
-    """The name of the zoo's recording of a script, if there is one."""
-    name = f"torch_loop_{Path(script).stem}"
-    recorded = zoo.SCRIPTS.get(name)
-    return name if recorded is not None and recorded.arguments == arguments else ""
 
 
 def text_at(site: Site | None) -> str:
@@ -313,47 +146,38 @@ def holds(value: object, facts: dict[str, object]) -> None:
             ), (name, found)
 
 
-SENTINELS = ("plain.py",)
-"""Of those that are run, these run each day, the others nightly."""
-
-
 def told(seen: Seen) -> Any:
-    daily = seen.script in SENTINELS or in_zoo(seen.script, *seen.arguments)
-    marks = [] if daily else [pytest.mark.long]
+    """One is run each day, the others nightly."""
+    marks = [] if seen.script == "plain.py" else [pytest.mark.long]
     return pytest.param(seen, id=" ".join((seen.script, *seen.arguments)), marks=marks)
 
 
-@pytest.mark.parametrize("seen", [told(style) for style in STYLES + WORKERS])
+@pytest.mark.parametrize("seen", [told(style) for style in STYLES])
 def test_a_pytorch_loop_of_this_style_is_seen_and_taken_apart(run, seen):
-    recording, found = run(seen.script, *seen.arguments)
+    recording, found = run(str(LOOPS / seen.script), *seen.arguments)
     loop = found.loop
-    assert (loop.kind, loop.batch_size, loop.input_kind) == (seen.kind, seen.batch, seen.feeds)
-    assert (loop.epoch_steps, loop.updates_per_step) == (seen.epoch_steps, seen.updates)
+    assert (loop.kind, loop.batch_size, loop.input_kind) == ("iterator", 16, "DataLoader")
+    assert (loop.epoch_steps, loop.updates_per_step) == (seen.epoch_steps, 1)
     assert loop.batch_dtypes == ("float32",)
     assert text_at(loop.where).startswith(seen.line)
-    for name in ALL:
-        measure = getattr(found.times, f"{name}_")
-        assert isinstance(measure, Measure) == (name in seen.measured), (name, measure)
+    for measure in (found.times.real_, found.times.resident_, found.times.input_):
+        assert isinstance(measure, Measure), measure
     assert found.startup is not None
-    if seen.ops:
-        built = {stage.op: stage for stage in found.stages}
-        assert tuple(built)[: len(seen.ops)] == seen.ops  # recordings may have more
-        for op, text in seen.stages.items():
-            assert text_at(built[op].where).startswith(text)
-            assert built[op].by_user
-            assert isinstance(built[op].cumulative, float)
+    built = {stage.op: stage for stage in found.stages}
+    assert tuple(built)[:3] == (SAMPLER, ITEM, COLLATE)  # there may be more
+    for op, text in seen.stages.items():
+        assert text_at(built[op].where).startswith(text)
+        assert built[op].by_user
+        assert isinstance(built[op].cumulative, float)
     torch = found.torch
     # On a busy machine their sum may not be that of a step: then none of them is in the evidence.
     parts = {name for event in events(recording, "torch_split") for name in event["parts"]}
     assert parts == set(seen.parts)
     assert isinstance(torch.split_, Missing) or {part.name for part in torch.split} == parts
     holds(torch.calls, seen.calls)
-    if seen.feeds == "DataLoader":
-        holds(torch.loader, seen.loader)
-    else:
-        assert torch.loaders == ()
+    holds(torch.loader, seen.loader)
     holds(torch.model, {"parameters": 577, "where": NETWORK} | seen.model)
-    if "step" in seen.calls and seen.calls["step"] is None:
+    if seen.script == "by_hand.py":
         assert torch.optimizers == ()
     else:
         holds(torch.optimizer, {"builtin": True, "fused": None} | seen.optimizer)
@@ -361,7 +185,7 @@ def test_a_pytorch_loop_of_this_style_is_seen_and_taken_apart(run, seen):
 
 
 def test_an_evaluation_between_epochs_is_seen_and_no_step(run):
-    recording, found = run("plain.py")
+    recording, found = run(str(LOOPS / "plain.py"))
     evaluation = found.torch.evaluation
     assert evaluation is not None
     assert text_at(evaluation.where) == "model(x)"
@@ -385,52 +209,9 @@ def test_a_script_that_only_evaluates_has_no_training_loop(tmp_path):
 
 @pytest.mark.long
 def test_both_loaders_of_a_step_are_training(run):
-    _, found = run("two_loaders.py")
+    _, found = run(str(LOOPS / "two_loaders.py"))
     assert [(one.batch_size, one.role) for one in found.torch.loaders] == [
         (16, "training"),
         (8, "training"),
     ]
     assert found.torch.part("input").calls == pytest.approx(2)
-
-
-def test_every_model_and_optimizer_of_a_step_has_its_place(run):
-    _, found = run("gan.py")
-    assert {one.name: text_at(one.where)[:9] for one in found.torch.models} == {
-        "judge": NETWORK[:9],
-        "maker": "nn.Linear",
-    }
-    steps = {text_at(one.step_where) for one in found.torch.optimizers}
-    assert steps == {"for_judge.step()", "for_maker.step()"}
-    places = {text_at(one.where) for one in found.torch.optimizers}
-    assert places == {
-        "torch.optim.Adam(judge.parameters())",
-        "torch.optim.Adam(maker.parameters())",
-    }
-
-
-def test_what_makes_the_host_wait_is_named_with_its_line(run):
-    _, found = run("two_phases.py")
-    (sync,) = found.torch.syncs
-    assert (sync.what, text_at(sync.where)) == ("item", "loss.item()")
-    assert sync.calls == pytest.approx(1)
-    assert not sync.printed
-
-
-def test_a_closure_is_called_several_times_in_a_step(run):
-    _, found = run("lbfgs.py")
-    assert found.torch.calls.backwards > 1.2
-    assert text_at(found.torch.calls.zero_grad) == "optimizer.zero_grad()"
-
-
-def test_batches_of_the_scripts_own_making_are_said_not_to_be_measured(run):
-    _, found = run("get_batch.py")
-    with pytest.raises(NotMeasured, match="makes its own batches"):
-        _ = found.stages
-    with pytest.raises(NotMeasured, match="own batches"):
-        _ = found.times.input
-
-
-def test_the_functions_of_the_user_stand_with_their_stages(run):
-    _, found = run("samplers.py")
-    functions = {stage.op: stage.function.name for stage in found.stages}
-    assert functions == {SAMPLER: "Halves.__iter__", ITEM: "Points.__getitem__", COLLATE: "collate"}

@@ -36,34 +36,14 @@ def check(recording: Recording, trace: TraceFile, tmp_path: Path, mark: str) -> 
     return {event["name"] for event in found}
 
 
-SLOW = """
-import time
-import torch
-from torch.utils.data import DataLoader
-from common import Points, loss_function, network
-
-class Slow(Points):
-    def __getitem__(self, index):
-        time.sleep(0.0005)
-        return super().__getitem__(index)
-
-model = network()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for epoch in range(200):
-    for x, y in DataLoader(Slow(), batch_size=16):
-        optimizer.zero_grad()
-        loss_function(model(x), y).backward()
-        optimizer.step()
-"""
-
-
 def test_a_loop_over_a_loader(tmp_path):
     pytest.importorskip("torch")
-    recording, trace = run(script(tmp_path, SLOW), tmp_path)
+    recording, trace = run(TORCH_LOOPS / "plain.py", tmp_path)
     assert "aten::addmm" in check(recording, trace, tmp_path, "ProfilerStep#")
     assert len(events(recording, "torch_trace")) == 1
 
 
+@pytest.mark.long
 def test_a_loop_of_which_only_the_updates_are_seen(tmp_path):
     pytest.importorskip("torch")
     recording, trace = run(TORCH_LOOPS / "get_batch.py", tmp_path)

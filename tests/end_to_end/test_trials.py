@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import zoo
 from kit.legs import states
-from kit.processes import LONG_S, patient, reported, script, strays, tries
+from kit.processes import LONG_S, patient, reported, script, snapshot, soon, started, strays, tries
 from trainperf.run import guarding
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_left")]
@@ -37,6 +36,7 @@ class Proven:
     options: tuple[str, ...] = ()
     ratio: float = 1.0
     budget: str = "120s"
+    launcher: tuple[str, ...] = ()
 
 
 def _stem(case: Proven) -> str:
@@ -65,6 +65,12 @@ PROVEN = [
     pytest.param(
         Proven(EXAMPLES / "torch_small_kernels.py", "torch_compile", ratio=1.2),
         marks=pytest.mark.skipif(not COMPILER, reason="torch.compile needs g++ on a CPU"),
+    ),
+    Proven(
+        EXAMPLES / "ddp_accumulation.py",
+        "torch_ddp_no_sync",
+        budget="180s",
+        launcher=("--", sys.executable, *zoo.RANKS),
     ),
     Proven(SEEDS / "resnet_pipeline.py", "tf_cache"),
     Proven(SEEDS / "rnn_series.py", "keras_jit_compile"),
@@ -99,11 +105,11 @@ def copied(case: Path, to: Path) -> Path:
 def test_a_trial_confirms_the_fix_and_the_fixed_script_does_not_need_it_again(
     case: Proven, tmp_path: Path
 ) -> None:
+    command = (*case.launcher, case.script.name)
     for attempt in tries(case.fix, TRIES):
         folder = copied(case.script, tmp_path / str(attempt))
-        report = diagnosed(
-            folder, "--budget", case.budget, "--only", case.fix, *case.options, case.script.name
-        )
+        options = ("--budget", case.budget, "--only", case.fix, *case.options)
+        report = diagnosed(folder, *options, *command)
         kept = [one for one in report["trials"] if one["fix"] == case.fix and one["kept"]]
         stacked = report["stack"]["fixes"] if report["stack"] else ()
         if case.fix in stacked and kept and kept[0]["speedup"] > case.ratio:
@@ -125,7 +131,7 @@ def test_a_trial_confirms_the_fix_and_the_fixed_script_does_not_need_it_again(
     after = (folder / case.script.name).read_bytes()
     assert after != before
     compile(after, case.script.name, "exec", dont_inherit=True)
-    again = diagnosed(folder, "--no-trials", "--budget", "60s", case.script.name)
+    again = diagnosed(folder, "--no-trials", "--budget", "60s", *command)
     if not trial["variant"]:  # of a number a neighbour's load may have picked another
         assert case.fix not in [one["id"] for one in again["findings"]]
 
@@ -186,16 +192,6 @@ model.save("model.keras")
 """
 
 
-def tree(folder: Path) -> dict[str, tuple[int, int, str]]:
-    """Each file's mode, time of change and content."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-        found[str(path.relative_to(folder))] = (status.st_mode, status.st_mtime_ns, content)
-    return found
-
-
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little is measured before the trials."""
@@ -222,28 +218,11 @@ def busy_folder(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("brief")
 def test_a_whole_diagnosis_leaves_the_users_files_as_they_were(tmp_path: Path) -> None:
     folder = busy_folder(tmp_path)
-    before = tree(folder)
+    before = snapshot(folder)
     report = diagnosed(folder, "--budget", "50s", "train.py")
-    assert tree(folder) == before
+    assert snapshot(folder) == before
     assert report["trying"]["legs"] >= 3
     assert "stays as it is" in report["stdout"] or report["trials"]
-
-
-@pytest.mark.timeout(600)
-def test_two_diagnoses_at_the_same_time_in_the_same_folder_do_not_disturb_each_other(
-    tmp_path: Path,
-) -> None:
-    folder = busy_folder(tmp_path)
-    before = tree(folder)
-    words = ("diagnose", "--output-dir", str(tmp_path / "runs"), "train.py")
-    both = [
-        subprocess.Popen(command(*words), cwd=folder, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    outputs = [one.communicate()[0] for one in both]
-    assert [one.returncode for one in both] == [0, 0], outputs
-    assert tree(folder) == before
-    assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
 TINY = """
@@ -270,8 +249,8 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
     tmp_path: Path, mark: str, moment: str
 ) -> None:
     script(tmp_path, TINY, "train.py")
-    process = started(tmp_path)
-    wait_for(tmp_path, mark, moment)
+    process = started(tmp_path, "train.py")
+    wait(tmp_path, mark, moment)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, output + errors
@@ -285,14 +264,12 @@ def test_ctrl_c_during_the_trials_reports_what_was_measured(
 @pytest.mark.usefixtures("brief")
 def test_no_stopped_process_remains_after_a_kill_9_of_trainperf(tmp_path: Path, mark: str) -> None:
     script(tmp_path, TINY, "train.py")
-    process = started(tmp_path)
-    wait_for(tmp_path, mark, "a leg waits for its turn")
+    process = started(tmp_path, "train.py")
+    wait(tmp_path, mark, "a leg waits for its turn")
     process.kill()
     process.communicate()
-    until = time.monotonic() + LONG_S
-    while strays(mark) or list(tmp_path.glob("runs/*/leg-*")):
-        assert time.monotonic() < until, states(mark)
-        time.sleep(0.2)
+    left = lambda: strays(mark) or list(tmp_path.glob("runs/*/leg-*"))  # noqa: E731
+    assert soon(lambda: not left()), left()
 
 
 ONLY_ONE = """
@@ -318,24 +295,9 @@ def test_a_script_that_cannot_run_beside_itself_is_tried_in_fresh_processes(
     assert [one for one in report["trials"] if one["speedup"]]
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command("diagnose", "--output-dir", "runs", "train.py"),
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def wait(folder: Path, mark: str, moment: str) -> None:
+    def came() -> bool:
+        legs = any(folder.glob("runs/*/leg-*/run.json"))
+        return legs and (moment == "a leg begins to start" or bool(states(mark)))
 
-
-def wait_for(folder: Path, mark: str, moment: str, seconds: float = 120.0) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        legs = list(folder.glob("runs/*/leg-*/run.json"))
-        if moment == "a leg begins to start" and legs:
-            return
-        if legs and states(mark):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"never came: {moment}")
+    assert soon(came, 120.0), f"never came: {moment}"

@@ -1,4 +1,4 @@
-"""`trainperf try` and `check --against` on a real script: a planted gain, a failure, a revision."""
+"""`trainperf try` and `check` on a real script: a planted gain or loss, a failure, a revision."""
 
 from __future__ import annotations
 
@@ -154,3 +154,29 @@ def test_a_slower_tree_is_found_by_the_file_that_makes_it_slower(project: Path) 
     assert status == 1, output
     assert "check failed: slower: " in output
     assert (project / "seconds.txt").read_text() == "0.03\n"
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(900)
+def test_a_planted_tenth_is_caught_and_the_unchanged_script_passes(project: Path) -> None:
+    def check(*words: str) -> tuple[int, str]:
+        return trainperf(project, "check", "-q", *words)
+
+    status, output = check("--save-baseline", "base.json")
+    assert status == 0, output
+    status, output = check("--baseline", "base.json")
+    assert status == 0, output
+    assert "check failed" not in output
+    (project / "seconds.txt").write_text("0.0224\n")
+    for _ in tries("a planted tenth", 3):
+        status, output = check("--baseline", "base.json")
+        assert "check passed" not in output
+        if status == 1:
+            break
+    assert status == 1, output
+    assert "check failed: slower" in output
+    (project / "work.py").write_text(BROKEN)
+    status, output = check("--baseline", "base.json")
+    assert status == 3
+    assert "no such luck" in output
+    assert "check passed" not in output

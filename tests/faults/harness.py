@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +22,8 @@ from kit.processes import (
     is_left,
     script,
     sleeping,
+    snapshot,
+    soon,
     strays,
 )
 from trainperf.run.view import mounts
@@ -89,9 +89,6 @@ def trains(**parts: str) -> str:
     return TRAINS.format(**{**PARTS, "batch": "16", "turns": "20", **parts})
 
 
-Tree = dict[str, tuple[str, int, int, int]]
-
-
 @dataclass(frozen=True)
 class Result:
     """How a command ended, what it printed, and the number that it had."""
@@ -119,7 +116,7 @@ class Place:
     env: dict[str, str] = field(default_factory=dict)
     before: tuple[str, ...] = ()
     sleeps: tuple[str, ...] = ()
-    _tree: Tree = field(default_factory=dict)
+    _tree: dict[str, tuple[object, ...]] = field(default_factory=dict)
     _mounts: list[tuple[str, str]] = field(default_factory=list)
     _shared: set[str] = field(default_factory=set)
 
@@ -131,7 +128,7 @@ class Place:
 
     def remember(self) -> None:
         """Take what is there now for what is to stay."""
-        self._tree, self._mounts = tree(self.home), _mounts()
+        self._tree, self._mounts = snapshot(self.home), _mounts(self.home.parent)
         self._shared = _shared()
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
@@ -178,9 +175,11 @@ class Place:
         left = strays(self.mark)
         assert left == []  # stopped ones among them
         assert not [one for seconds in self.sleeps for one in sleeping(seconds)]
-        assert tree(self.home) == self._tree
-        assert _mounts() == self._mounts
-        assert soon(lambda: not _unheld(_shared() - self._shared)), _shared() - self._shared
+        assert snapshot(self.home) == self._tree
+        assert _mounts(self.home.parent) == self._mounts
+        assert soon(lambda: not _unheld(_shared() - self._shared), DYING_S), (
+            _shared() - self._shared
+        )
         assert not self.temporary.exists() or not any(map(is_left, self.temporary.iterdir()))
         assert [one.name for one in _below(self.runs) if _stands_in(one)] == []
         assert [str(one) for one in _below(self.runs) if not _is_private(one, self.runs)] == []
@@ -204,25 +203,10 @@ def ended(process: subprocess.Popen[str], seconds: float = 4 * LONG_S) -> Result
     return Result(process.returncode, stdout, stderr, process.pid)
 
 
-def _mounts() -> list[tuple[str, str]]:
-    """The machine's mounts, without those of a test that runs beside this one."""
-    return [(point, kind) for point, kind in mounts() if kind != "fuse.stuck"]
-
-
-def tree(folder: Path) -> Tree:
-    """What stands in a folder: contents, mode, owner, and the time of the last change."""
-    found: Tree = {}
-    for path in (folder, *sorted(folder.rglob("*"))):
-        status = path.lstat()
-        regular = stat.S_ISREG(status.st_mode)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest() if regular else ""
-        found[str(path.relative_to(folder))] = (
-            digest,
-            status.st_mode,
-            status.st_mtime_ns,
-            status.st_uid,
-        )
-    return found
+def _mounts(own: Path) -> list[tuple[str, str]]:
+    """The machine's mounts, without those in folders of tests that run beside this one."""
+    found = [(point, kind) for point, kind in mounts() if kind != "fuse.stuck"]
+    return [each for each in found if "/pytest-" not in each[0] or each[0].startswith(str(own))]
 
 
 def check_came_about(legs: Path, which: str) -> None:
@@ -231,16 +215,6 @@ def check_came_about(legs: Path, which: str) -> None:
     if not told:
         pytest.skip("nothing was tried: the machine was too busy for the budget")
     assert which in told
-
-
-def soon(true: Callable[[], bool], seconds: float = DYING_S) -> bool:
-    """Whether something comes true: neighbours use the machine's shared memory as well."""
-    until = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def _shared() -> set[str]:

@@ -1,7 +1,11 @@
-"""Faults that come in a trial only cost no more than that trial, and leave nothing behind."""
+"""Faults that come in a trial only cost no more than that trial, and leave nothing behind.
+
+Those of a rank too.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 HIDDEN = 'subprocess.Popen(["setsid", "-f", "sleep", "1000.75"], env={})'
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 ENDS = {
     "raises": "raise ValueError('a fault')",
     "hangs": "time.sleep(1000)",
@@ -57,3 +62,28 @@ def test_a_fault_in_a_trial_costs_no_more_than_the_trial(
     result = place.diagnose("--budget", "90s", "--json", str(tmp_path / "r.json"))
     place.check(result, says=["steps"])
     check_came_about(legs, "changed" if "if CHANGED" in str(case) else "unchanged")
+
+
+RANKS = {
+    **{f"rank 1 {name} in a changed leg": ("CHANGED", 1, ENDS[name])
+       for name in ("raises", "breaks off", "stops itself")},
+    **{f"rank {rank} is killed in a leg that is {where}": (where.upper(), rank, KILLED)
+       for rank, where in ((0, "changed"), (1, "changed"), (1, "unchanged"))},
+}  # fmt: skip
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("where", "rank", "what"), RANKS.values(), ids=RANKS)
+def test_a_rank_that_dies_in_a_trial_costs_no_more_than_the_trial(
+    place: Place, tmp_path: Path, where: str, rank: int, what: str
+) -> None:
+    joins = "dist.init_process_group('gloo')"
+    wraps = "model = torch.nn.parallel.DistributedDataParallel(model)"
+    fault = f"if {where} and dist.get_rank() == {rank} and step == 15: {what}"
+    place.with_script(trains(first=joins, wrap=wraps, fault=fault, turns="60"))
+    legs = tmp_path / "legs"
+    place.env |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "LEGS": str(legs)}
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
+    result = place.diagnose("--budget", "120s", "--", *torchrun, "train.py")
+    place.check(result, says=["steps"])
+    check_came_about(legs, where.lower())

@@ -47,7 +47,7 @@ def guards(mark: str) -> list[psutil.Process]:
 @pytest.mark.alone  # any other run would end it first
 def test_what_people_type_does_not_end_the_guard(tmp_path: Path, mark: str) -> None:
     script(tmp_path, SLEEPS, "train.py")
-    process = started(tmp_path, "train.py")
+    process = started(tmp_path, "--no-trials", "train.py")
     wait_for(tmp_path, "ready")
     (guard,) = guards(mark)
     assert "trainperf" not in " ".join(guard.cmdline()).replace(guard.exe(), "")
@@ -64,7 +64,7 @@ def test_the_next_run_ends_what_one_left_that_was_killed_with_its_guard(
     tmp_path: Path, mark: str
 ) -> None:
     script(tmp_path, SLEEPS, "train.py")
-    process = started(tmp_path, "train.py")
+    process = started(tmp_path, "--no-trials", "train.py")
     wait_for(tmp_path, "ready")
     for one in guards(mark):
         one.kill()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fixes.case_text import case_of, evidence_of
-from trainperf.model import Evidence, Measure, Missing, Probe, Site
+from trainperf.model import Evidence, Measure, Missing, Probe
 
 FAILURES = (AssertionError, AttributeError, LookupError, StopIteration, msgspec.ValidationError)
 NAME = "torch_loop_samplers"
@@ -14,12 +14,6 @@ NAME = "torch_loop_samplers"
 
 def laid(fields: str) -> Evidence:
     return evidence_of(f"{NAME} | {fields}  # why")
-
-
-def test_a_bare_line_is_the_recording() -> None:
-    case = case_of(f"yes  {NAME}  # why")
-    assert (case.kind, case.recording, case.laid) == ("yes", NAME, ())
-    assert case.evidence.torch.optimizers[0].builtin
 
 
 def test_numbers_become_measures_and_probes() -> None:
@@ -30,17 +24,6 @@ def test_numbers_become_measures_and_probes() -> None:
     assert isinstance(probe, Probe)
     assert (probe.ratio, probe.low, probe.high) == pytest.approx((1.2, 0.9, 1.5))
     assert laid('torch.split = missing "no time"').torch.split_ == Missing("no time")
-
-
-def test_a_path_finds_an_element_by_its_name_and_adds_one() -> None:
-    model = '{"cls": "B; #", "where": "a.py:3:4-20 f"}'
-    torch = laid(f"torch.split[forward].seconds = 9; torch.models[+] = {model}").torch
-    assert torch.part("forward").seconds == 9
-    assert len(torch.models) == 2
-    assert (torch.models[-1].cls, torch.models[-1].where) == (
-        "B; #",
-        Site("a.py", 3, "f", 4, 3, 20),
-    )
 
 
 def test_what_is_left_out_last_is_what_a_silent_line_is_about() -> None:

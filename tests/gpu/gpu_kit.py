@@ -285,13 +285,3 @@ def drop_caches() -> None:
     """Remove what PyTorch's compilers left in `TMPDIR`."""
     for folder in Path(os.environ["TMPDIR"]).glob("triton*"):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def soon(true: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether something comes true within so many seconds."""
-    until = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.2)
-    return True

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from gpu_kit import Place, memory_used, on_both, segments, soon
+from gpu_kit import Place, memory_used, on_both, segments
 
-from kit.processes import strays
+from kit.processes import soon, strays
 from trainperf.run.stopping import LEG
 
 SLACK = 256 * 2**20

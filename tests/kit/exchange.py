@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 from kit.child import Watcher
-from kit.processes import LONG_S
 
 HOOKED_RANK = """
     import datetime, json, os, sys, time
@@ -114,14 +111,3 @@ def driver_of(loops: Any) -> Any:
         loader=None,
         facts=facts,
     )
-
-
-def soon(true: Callable[[], bool], seconds: float = LONG_S) -> bool:
-    """Whether something comes true; a thread that looks at stacks may hold our frame a while."""
-    until = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > until:
-            return False
-        gc.collect()
-        time.sleep(0.02)
-    return True

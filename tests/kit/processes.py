@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import itertools
 import json
 import os
+import stat
 import subprocess
 import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,27 @@ def script(folder: Path, source: str, name: str = "script.py") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(textwrap.dedent(source), encoding="utf-8")
     return path
+
+
+def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Everything below a folder, and itself: mode, owner, mtime, content."""
+    seen: dict[str, tuple[object, ...]] = {}
+    for path in [folder, *folder.rglob("*")]:
+        status = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+        if path.is_symlink():
+            content = os.fsencode(os.readlink(path))
+        owner = (status.st_uid, status.st_gid)
+        name = str(path.relative_to(folder))
+        seen[name] = (stat.filemode(status.st_mode), *owner, status.st_mtime_ns, content)
+    return seen
+
+
+def old(folder: Path) -> None:
+    """Let everything in a folder have been there for long."""
+    for path in [*folder.rglob("*"), folder]:
+        if not path.is_symlink():
+            os.utime(path, (1_600_000_000, 1_600_000_000))
 
 
 def native(
@@ -86,14 +109,20 @@ def strays(mark: str) -> list[psutil.Process]:
     return found
 
 
-def gone(mark: str, seconds: float = LONG_S) -> bool:
-    """Whether every process with `mark` ends within so many seconds."""
+def soon(true: Callable[[], bool], seconds: float = LONG_S) -> bool:
+    """Whether something comes true; a thread that looks at stacks may hold our frame a while."""
     until = time.monotonic() + seconds
-    while strays(mark):
+    while not true():
         if time.monotonic() > until:
             return False
-        time.sleep(0.05)
+        gc.collect()
+        time.sleep(0.02)
     return True
+
+
+def gone(mark: str, seconds: float = LONG_S) -> bool:
+    """Whether every process with `mark` ends within so many seconds."""
+    return soon(lambda: not strays(mark), seconds)
 
 
 def kill_strays(mark: str) -> None:
@@ -185,33 +214,19 @@ def reported(
 
 def started(cwd: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        (
-            sys.executable,
-            "-m",
-            "trainperf",
-            "diagnose",
-            "--no-trials",
-            "--output-dir",
-            "runs",
-            *words,
-        ),
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+        (sys.executable, "-m", "trainperf", "diagnose", "--output-dir", "runs", *words),
+        cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
 
 
 def wait_for(folder: Path, text: str, seconds: float = 2 * LONG_S) -> None:
     """Wait until some event of the run holds `text`."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        for path in folder.glob("runs/*/*"):
-            if path.suffix in (".jsonl", ".log") and text in path.read_text(errors="replace"):
-                return
-        time.sleep(0.02)
-    raise AssertionError(f"nothing said {text!r}")
+
+    def said() -> bool:
+        files = (path for path in folder.glob("runs/*/*") if path.suffix in (".jsonl", ".log"))
+        return any(text in path.read_text(errors="replace") for path in files)
+
+    assert soon(said, seconds), f"nothing said {text!r}"
 
 
 _NUMBERS = itertools.count(1)
@@ -233,7 +248,4 @@ def sleeping(seconds: str) -> list[psutil.Process]:
 
 def ended(seconds: str) -> bool:
     """Whether nobody sleeps so long any more, after a while."""
-    until = time.monotonic() + LONG_S
-    while sleeping(seconds) and time.monotonic() < until:
-        time.sleep(0.05)
-    return not sleeping(seconds)
+    return soon(lambda: not sleeping(seconds))

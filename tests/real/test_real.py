@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.processes import patient, tries
+from kit.processes import reported, tries
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 
@@ -92,15 +88,7 @@ CASES = [
 def diagnosed(script: str, folder: Path, *options: str) -> dict[str, Any]:
     folder.mkdir()
     shutil.copy(HERE / script, folder)
-    done = subprocess.run(
-        [sys.executable, "-m", "trainperf", "diagnose", "--json", "report.json",
-         "--output-dir", str(folder / "runs"), *options, script],
-        cwd=folder, env={**os.environ, **patient()}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    report["stdout"] = done.stdout
-    return report
+    return reported(folder, *options, script)
 
 
 @pytest.mark.timeout(1000)

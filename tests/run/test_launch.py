@@ -3,7 +3,6 @@
 import pytest
 
 from kit.processes import LONG_S, events, observed, python, script
-from trainperf.errors import TrainperfError
 from trainperf.model import Ending, Run
 from trainperf.run.launch import _Following, launch
 
@@ -68,25 +67,6 @@ def test_events_reach_the_listener_while_the_script_runs(tmp_path, nothing_left)
 def test_the_budget_is_hard_also_before_the_first_step(run, source):
     recording = run(f"{source}; time.sleep(1000)", budget_s=1.0)
     assert recording.ending is Ending.OUT_OF_BUDGET
-
-
-def test_a_script_that_shows_no_progress_is_given_up(run):
-    assert run("time.sleep(1000)", stall_s=0.3).ending is Ending.STALLED
-
-
-def test_a_command_that_cannot_be_started_is_said(tmp_path):
-    with pytest.raises(TrainperfError, match="cannot start no-such-program"):
-        observed(("no-such-program",), tmp_path, tmp_path / "run")
-    locked = script(tmp_path, "x", "locked.sh")
-    with pytest.raises(TrainperfError, match="Permission denied"):
-        observed((str(locked),), tmp_path, tmp_path / "run")
-
-
-def test_a_folder_that_cannot_be_written_is_said(tmp_path):
-    script(tmp_path, "", "taken")
-    with pytest.raises(TrainperfError) as caught:
-        observed(python("-V"), tmp_path, tmp_path / "taken" / "run")
-    assert "--output-dir" in caught.value.hint
 
 
 def test_host_samples_stand_on_the_clock_of_the_events(run):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.processes import LONG_S, gone
+from kit.processes import LONG_S, gone, old, snapshot
 from trainperf.run import guarding, view
 from trainperf.run.view import remove
 
@@ -30,19 +29,6 @@ def works() -> bool:
 needs_view = pytest.mark.skipif(not works(), reason="the kernel permits no view here")
 
 
-def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
-    """Everything below a folder, and itself: kind, mode, owner, size, mtime, content."""
-    seen: dict[str, tuple[object, ...]] = {}
-    for path in [folder, *folder.rglob("*")]:
-        status = path.lstat()
-        content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
-        if path.is_symlink():
-            content = os.fsencode(os.readlink(path))
-        owner = (status.st_uid, status.st_gid)
-        seen[str(path)] = (status.st_mode, *owner, status.st_size, status.st_mtime_ns, content)
-    return seen
-
-
 def project(folder: Path) -> Path:
     """A project of a user's, with what runs of it have left."""
     for name in ("data", "logs/run1", "checkpoints", "runs"):
@@ -53,9 +39,7 @@ def project(folder: Path) -> Path:
     (folder / "checkpoints/best.keras").write_bytes(b"best")
     (folder / "checkpoints/best.keras").chmod(0o640)
     (folder / "link").symlink_to("checkpoints")
-    for path in folder.rglob("*"):
-        if not path.is_symlink():
-            os.utime(path, (1_600_000_000, 1_600_000_000))
+    old(folder)
     return folder
 
 

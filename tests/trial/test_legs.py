@@ -13,7 +13,6 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from kit.exchange import soon
 from kit.legs import (
     LOOP,
     PLAIN,
@@ -26,7 +25,7 @@ from kit.legs import (
     warm_up,
     written,
 )
-from kit.processes import LONG_S, gone
+from kit.processes import LONG_S, gone, soon
 from trainperf.run.stopping import Guard
 from trainperf.trial.legs.faults import LegFailed
 from trainperf.trial.legs.leg import Leg

@@ -99,6 +99,21 @@ def test_every_script_has_its_files_and_no_file_is_of_none() -> None:
         assert names == set(zoo.SCRIPTS)
 
 
+def test_every_model_and_optimizer_of_a_step_is_read() -> None:
+    torch = zoo.load("torch_loop_gan").evidence.torch
+    assert {model.name for model in torch.models} == {"judge", "maker"}
+    assert len({optimizer.step_where for optimizer in torch.optimizers}) == 2
+
+
+def test_every_example_is_in_the_zoo_and_told_of() -> None:
+    examples = zoo.REPOSITORY / "examples"
+    scripts = {path.name for path in examples.glob("*.py")}
+    recorded = {Path(one.path).name for one in zoo.SCRIPTS.values() if "examples" in one.path}
+    assert scripts == recorded
+    told = (examples / "README.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(scripts) if f"## {name}" not in told] == []
+
+
 @pytest.mark.parametrize("file", [*zoo.RECORDINGS.iterdir(), *zoo.DIAGNOSES.iterdir()])
 def test_a_recording_is_small_and_names_no_folder_of_a_machine(file: Path) -> None:
     data = file.read_bytes()

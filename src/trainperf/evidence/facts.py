@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 import re
 import statistics
+from bisect import bisect
 from typing import Any, Literal
 
 from trainperf.child.timing.estimating import estimate
@@ -91,15 +91,13 @@ def callbacks(observed: Observed) -> tuple[CallbackCost, ...]:
             batch_s=hooks.get("on_train_batch_begin", 0.0) + hooks.get("on_train_batch_end", 0.0),
             epoch_s=sum(epoch) if epoch else None,
             hooks=hooks,
-            methods=_placed(event.get("methods")),
-            functions=_placed(event.get("functions")),
+            **{
+                kind: {name: where for name, where in (event.get(kind) or {}).items() if where}
+                for kind in ("methods", "functions")
+            },
         )
         costs.append(cost)
     return tuple(sorted(costs, key=lambda cost: -cost.batch_s))
-
-
-def _placed(places: dict[str, Any] | None) -> dict[str, Any]:
-    return {name: where for name, where in (places or {}).items() if where}
 
 
 def step_function(observed: Observed) -> StepFunction | None:
@@ -131,51 +129,47 @@ def retracing(observed: Observed) -> Retracing | None:
     same = [event for event in functions if event["name"] == traces[-1]["name"]]
     described = (same or functions or [{}])[-1]
     numbers = _changing_numbers(traces)
-    usual = _usual(observed)
     changes, cause = _changes(described.get("signatures") or [], numbers)
-    costs: list[
-        tuple[float, float]
-    ] = []  # it, and the first run of what it gave against a usual one
-    for trace in traces:
-        runs = (r for r in observed.of("first_run") if r["s"] <= trace["s"] < r["s"] + r["d"])
-        # A trace costs itself, or the first run of what it gave as far as others are shorter.
-        longest = next((run["d"] - usual for run in runs), 0.0)
-        costs.append((trace["s"], max(float(trace["d"]), float(longest))))
     return Retracing(
         function=str(described.get("name") or traces[-1]["name"]),
         count=len(traces),
         steps=len(steps),
-        seconds=sum(cost for _, cost in costs),
         changes=changes,
         cause=cause,
         where=site(described.get("where")),
         numbers=numbers,
-        step_s=_of_a_step(observed, costs, usual),
+        step_s=_of_a_step(observed, traces, steps),
     )
 
 
-def _of_a_step(observed: Observed, costs: list[tuple[float, float]], usual: float) -> float | None:
-    """Seconds of a timed step, estimated from blocks as its own time is; None without blocks."""
-    timed = [step for step in observed.of("step") if step["p"] == "real"]
-    within = [cost for cost in costs if any(step["s"] <= cost[0] < step["t"] for step in timed)]
+def _of_a_step(observed: Observed, traces: list[Event], steps: list[Event]) -> float:
+    """Seconds of a step that tracing again takes: estimated from its blocks as its own time is.
+
+    A trace costs itself, or the first run of what it gave, as far as that took longer than the
+    median of resident steps that traced nothing. Where no block was timed all steps share it.
+    """
+    begun = sorted(event["s"] for event in observed.of("trace"))
+    quiet = [
+        step["t"] - step["s"]
+        for step in observed.of("step")
+        if step["p"] == "resident" and bisect(begun, step["s"]) == bisect(begun, step["t"])
+    ]
+    usual, costs = statistics.median(quiet) if quiet else 0.0, []
+    for trace in traces:
+        runs = (r for r in observed.of("first_run") if r["s"] <= trace["s"] < r["s"] + r["d"])
+        costs.append(max(trace["d"], next((run["d"] - usual for run in runs), 0.0)))
+    timed = [step for step in steps if step["p"] == "real"]
+    within = [
+        (trace["s"], cost)
+        for trace, cost in zip(traces, costs, strict=True)
+        if any(step["s"] <= trace["s"] < step["t"] for step in timed)
+    ]
     blocks = []
     for block in observed.of("block"):
         if block["p"] == "real" and block["n"]:
             own = sum(cost for began, cost in within if block["s"] <= began < block["t"])
             blocks.append(max(0.0, min(own, block["d"] - block["n"] * usual)) / block["n"])
-    return estimate(blocks).value if blocks else None
-
-
-def _usual(observed: Observed) -> float:
-    """The median of the resident steps that traced nothing; 0 without them."""
-    traces = sorted(event["s"] for event in observed.of("trace"))
-    steps = [
-        event["t"] - event["s"]
-        for event in observed.of("step")
-        if event["p"] == "resident"
-        and bisect.bisect(traces, event["s"]) == bisect.bisect(traces, event["t"])
-    ]
-    return statistics.median(steps) if steps else 0.0
+    return estimate(blocks).value if blocks else float(sum(costs) / len(steps))
 
 
 def _changing_numbers(traces: list[dict[str, Any]]) -> tuple[ChangingNumber, ...]:

@@ -213,8 +213,7 @@ def _waiting_within(own: Tallies, beside: Tallies, fed: set[Place], times: Times
     if isinstance(times.real_, Missing) or isinstance(times.resident_, Missing):
         return
     waits = times.real - times.resident
-    noise = times.noise if times.waiting_noise is None else times.waiting_noise
-    if waits < 2 * noise * times.real:
+    if waits < 2 * times.loss_noise * times.real:
         return
     waits -= sum(tally.seconds["input"] + tally.seconds["compiling"] for tally in own.values())
     calls = [

@@ -146,8 +146,7 @@ class Evidence:
         It does if at least half of it is sure. Phases alternate, so what tells is the
         spread of the losses of neighbouring blocks: the times themselves drift.
         """
-        noise = self.times.waiting_noise
-        return 1 - self.utilization > 2 * (self.times.noise if noise is None else noise)
+        return 1 - self.utilization > 2 * self.times.loss_noise
 
     @property
     def in_turn(self) -> bool:
@@ -200,10 +199,7 @@ class Evidence:
         if self.torch_ is not None:
             seen = self.torch_.compiling.recompiling
             return 0.0 if seen is None else seen.lasting_s
-        traced = self.retracing
-        if traced is None or not traced.steps:
-            return 0.0
-        return traced.seconds / traced.steps if traced.step_s is None else traced.step_s
+        return 0.0 if self.retracing is None else self.retracing.step_s
 
     def _input_explains(self) -> bool:
         """Whether the input can be what a loop over a dataset loses its time to.

@@ -262,9 +262,8 @@ class ChangingNumber:
 class Retracing:
     """Tracings of the training function after its first: how many, over how many steps.
 
-    `seconds` is what they took in all, each with the first run of its graph as far as that took
-    longer than later ones; `steps` the real steps they fell into, `step_s` what they take of a
-    timed one on average, None where none was timed.
+    `steps` are the real steps they fell into, `step_s` what they take of a timed one on average,
+    each with the first run of its graph as far as that took longer than later ones.
     `changes` says what changed between the calls, `cause` the same in words; "" where the
     signatures do not tell. `where` is the head of
     the `def` of the function, if it is the user's. `numbers` are the Python numbers
@@ -274,12 +273,11 @@ class Retracing:
     function: str
     count: int
     steps: int
-    seconds: float
+    step_s: float
     changes: Literal["value", "shape", "dtype", ""] = ""
     cause: str = ""
     where: Site | None = None
     numbers: tuple[ChangingNumber, ...] = ()
-    step_s: float | None = None
 
 
 @dataclass(frozen=True)

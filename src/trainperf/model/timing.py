@@ -78,6 +78,11 @@ class Times:
         measured = (m for m in (self.real_, self.resident_) if isinstance(m, Measure))
         return max(m.noise * m.seconds for m in measured) / self.real_.seconds
 
+    @property
+    def loss_noise(self) -> float:
+        """The noise of what a step loses to waiting: of neighbouring blocks, where these tell."""
+        return self.noise if self.waiting_noise is None else self.waiting_noise
+
     def as_if_exact(self) -> Times:
         """The same times without their noise: what they would say if they held."""
         return replace(

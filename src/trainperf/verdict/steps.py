@@ -76,12 +76,8 @@ def by_times(case: Case) -> Answer | None:
 
 def noise_of(evidence: Evidence, answer: Answer) -> float:
     """The noise of what an answer concerns: what is lost to the input was told by neighbours."""
-    return _input_noise(evidence) if answer.side in ("input", "storage") else evidence.times.noise
-
-
-def _input_noise(evidence: Evidence) -> float:
-    waiting = evidence.times.waiting_noise
-    return evidence.times.noise if waiting is None else waiting
+    lost = answer.side in ("input", "storage")
+    return evidence.times.loss_noise if lost else evidence.times.noise
 
 
 def _without_resident(case: Case) -> Answer | None:
@@ -199,7 +195,7 @@ def _input(case: Case) -> Answer:
 
 def _free(evidence: Evidence, side: str = "Input") -> str:
     """What free data would give, which is as sure as what a step loses to its input."""
-    most = "at most " if _input_noise(evidence) > NOISY else ""
+    most = "at most " if evidence.times.loss_noise > NOISY else ""
     ratio = times(evidence.times.real / evidence.times.resident)
     return f"{side}-bound: the step could run {most}{ratio} as fast if data were free"
 
@@ -282,7 +278,7 @@ def _host(case: Case) -> Answer | None:
 def _tracing(case: Case) -> Answer | None:
     found = case.evidence.retracing
     share = case.evidence.tracing_s / case.evidence.times.real
-    if found is None or found.steps == 0 or share < HOST_SHARE:
+    if found is None or share < HOST_SHARE:
         return None
     text = (
         f"Held up by tracing: `{found.function}` was traced {found.count} times again in "

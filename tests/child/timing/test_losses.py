@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.child import FakeProcess
-from kit.exchange import soon
+from kit.processes import soon
 from trainperf.child.timing.losses import MOST, Losses, loss_in
 
 

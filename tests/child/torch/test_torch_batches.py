@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from kit.exchange import soon
+from kit.processes import soon
 from trainperf.child.torch import batches as part
 
 Pair = namedtuple("Pair", "x y")

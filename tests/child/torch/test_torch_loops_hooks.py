@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kit.child import Watcher, watching
-from kit.exchange import soon
+from kit.processes import soon
 from trainperf.child.torch import hooks
 from trainperf.child.torch.loops import TorchLoops
 

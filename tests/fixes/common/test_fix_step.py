@@ -1,4 +1,4 @@
-"""The worth of a faster step to the loop."""
+"""What a GPU does in a step, and what it waits for."""
 
 from __future__ import annotations
 
@@ -8,77 +8,13 @@ from typing import Any
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.errors import NotMeasured
-from trainperf.fixes.common.step import (
-    bound_if_saved,
-    gpu_busy,
-    gpu_may_be_full,
-    resident_seconds,
-    saved_by,
-    step_may_matter,
+from trainperf.fixes.common.step import gpu_busy, gpu_may_be_full
+from trainperf.fixes.torch_step._step import (
+    compute_seconds,
+    gap_seconds,
+    kernel_seconds,
+    part_seconds,
 )
-from trainperf.fixes.torch_step._step import gap_seconds, kernel_seconds, part_seconds
-from trainperf.model import Evidence
-
-
-def timed(real: object, resident: object, input: object) -> Evidence:
-    return evidence_of(
-        f"healthy | times.real = {real}; times.resident = {resident}; times.input = {input}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("times", "ratio", "bound"),
-    [
-        ((0.01, 0.01, 0.0001), 4.0, 4.0),  # a step that is all of the loop
-        ((0.01, 0.01, 0.008), 10.0, 0.1 / 0.08),  # the loop never gets faster than its input
-        ((0.01, 0.004, 0.006), 2.0, 0.1 / 0.08),  # without overlap only the step gets shorter
-        ((0.1, 0.1, 0.01), 2.0, 0.1 / 0.095),  # a probe of 10 ms is of no more than 10 ms of it
-        ((0.1, "missing", "missing"), 2.0, 0.1 / 0.095),
-    ],
-)
-def test_a_faster_step_is_worth_what_the_input_leaves_of_it(
-    times: tuple[object, object, object], ratio: float, bound: float
-) -> None:
-    probe = evidence_of(f"healthy | probes.some = {ratio}").probe("some")
-    at = timed(*times)
-    assert bound_if_saved(at, saved_by(at, probe)) == pytest.approx(bound)
-
-
-@pytest.mark.parametrize(
-    ("input", "bound"),
-    [(0.11, 1.0), ("missing", 2.0)],  # noise makes it longer than the step; it caps nothing
-)
-def test_a_bound_is_at_least_one(input: object, bound: float) -> None:
-    assert bound_if_saved(timed(0.1, 0.098, input), 0.05) == pytest.approx(bound)
-
-
-def test_only_what_a_slower_machine_timed_shrinks() -> None:
-    """The resident step, and probes beside it; not what was seen in real steps."""
-    slow = timed(0.1, 0.125, 0.01)
-    probe = evidence_of("healthy | probes.some = 2.0").probe("some")
-    assert resident_seconds(slow) == pytest.approx(0.1)
-    assert saved_by(slow, probe) == pytest.approx(0.005 / 1.25)
-    assert bound_if_saved(slow, 0.05) == pytest.approx(2.0)
-
-
-def test_a_bound_without_a_real_time_is_not_given() -> None:
-    with pytest.raises(NotMeasured):
-        bound_if_saved(timed("missing", 0.098, 0.01), 0.05)
-
-
-@pytest.mark.parametrize(
-    ("times", "may"),
-    [
-        ((0.1, "missing", 0.01), True),  # nothing tells that it does not
-        ((0.1, 0.09, 0.01), True),
-        ((0.1, 0.002, 0.099), False),
-    ],
-)
-def test_a_step_may_matter_unless_the_loop_waits_for_its_input(
-    times: tuple[object, object, object], may: bool
-) -> None:
-    assert step_may_matter(timed(*times)) is may
 
 
 def use(*gpus: dict[str, Any], phase: str = "resident") -> str:
@@ -155,7 +91,9 @@ def test_a_gpu_may_be_full_unless_something_tells(gpu: dict[str, float], full: b
     assert gpu_may_be_full(seen, 0.9) is full
 
 
-def test_a_probe_that_was_not_run_says_why() -> None:
-    seen = evidence_of('healthy | probes.compiled = missing "tracing failed"')
-    with pytest.raises(NotMeasured, match="tracing failed"):
-        seen.probe("compiled")
+def test_waiting_for_a_gpu_is_computing() -> None:
+    seconds = {"forward": 0.01, "backward": 0.02, "sync": 0.05}
+    parts = json.dumps([{"name": name, "seconds": part} for name, part in seconds.items()])
+    seen = f"torch_healthy | times.real = 0.1; torch.split = {parts}"
+    assert compute_seconds(evidence_of(seen)) == pytest.approx(0.03)
+    assert compute_seconds(evidence_of(f"{seen}; device = GPU")) == pytest.approx(0.08)

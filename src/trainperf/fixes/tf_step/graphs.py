@@ -196,17 +196,12 @@ class TfRetracing(Fix):
             saves = unpriced_step(evidence, basis)
             sure = sure and _stands_out(evidence)
         place = f" ({at(seen.where)})" if seen.where else ""
-        per_step = if_measured(
-            lambda: (
-                f": {ms(evidence.tracing_s)} of a timed step on average "
-                f"({percent(evidence.tracing_s / evidence.times.real)})"
-            )
-        )
+        share = if_measured(lambda: f" ({percent(seen.step_s / evidence.times.real)})")
         advice, snippet, equivalence = _advice(seen)
         return Cause(
             title=f"`{seen.function}`{place} was traced {1 + seen.count} times",
             text=f"{seen.count} tracings in {seen.steps} steps, and the first runs of the new "
-            f"graphs, took {ms(seen.seconds)}{per_step}."
+            f"graphs, took {ms(seen.step_s)} of a timed step on average{share}."
             f"{f' What changed: {seen.cause}.' if seen.cause else ''}",
             saves=saves,
             advice=advice,

@@ -281,7 +281,7 @@ EVERYTHING = replace(
             throttled_share=0.62,
             memory_limit=16 * GIB,
             memory_peak=15 * GIB,
-            memory_events=(("max", 12),),
+            memory_events=(("oom_kill", 0),),
             swapped_in=0,
         ),
         lines_=replace(LINES["torch_triplets"], beside=LINES["keras_py_metric"].lines[:1]),

@@ -29,6 +29,7 @@ from trainperf.model import (
     Instance,
     Measure,
     Missing,
+    Objects,
     Outcome,
     Patch,
     PhaseUse,
@@ -253,6 +254,16 @@ def poisoned(value: Any, name: str, free: bool = True) -> Any:
 
 
 PRICE = Price(1.212, "--price-per-hour")
+BUCKET = Objects(
+    "data",
+    region="eu-west-1",
+    prefix="train/",
+    requests=3200,
+    request_s=0.030,
+    seconds=20.0,
+    requests_per_step=32.0,
+    errors=(("SlowDown", 40),),
+)
 ON_AWS = replace(
     TWO_GPUS.evidence.machine,
     instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
@@ -262,18 +273,21 @@ EVERYTHING = replace(
     over(
         ALL_OUTCOMES,
         machine=ON_AWS,
+        objects=(BUCKET,),
         container=ContainerUse(
             21.2,
             quota_cores=4.0,
             throttled_share=0.62,
             memory_limit=16 * GIB,
             memory_peak=15 * GIB,
+            memory_events=(("oom_kill", 0),),
+            swapped_in=0,
         ),
         lines_=LINES["torch_triplets"],
         **{
             name: getattr(diagnosis.evidence, name)
             for diagnosis, names in (
-                (INPUT_BOUND, "stages_ callbacks outside_ times"),
+                (INPUT_BOUND, "stages_ reads callbacks outside_ times"),
                 (ON_A_GPU, "torch_ device"),
                 (LATE, "parallel_ functions"),
                 (TWO_GPUS, "use"),

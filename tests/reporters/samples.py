@@ -268,7 +268,6 @@ ON_AWS = replace(
     TWO_GPUS.evidence.machine,
     instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
     price=PRICE,
-    omp_num_threads="1",
 )
 EVERYTHING = replace(
     over(
@@ -284,7 +283,7 @@ EVERYTHING = replace(
             memory_events=(("oom_kill", 0),),
             swapped_in=0,
         ),
-        lines_=replace(LINES["torch_triplets"], beside=LINES["keras_py_metric"].lines[:1]),
+        lines_=LINES["torch_triplets"],
         **{
             name: getattr(diagnosis.evidence, name)
             for diagnosis, names in (

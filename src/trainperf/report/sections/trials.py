@@ -10,7 +10,7 @@ from trainperf.report.document import (
     BAD,
     CHANGES,
     GOOD,
-    STRONG,
+    QUIET,
     WARN,
     Page,
     Section,
@@ -37,7 +37,7 @@ GROUPS: dict[Outcome | str, tuple[str, str]] = {
     Outcome.SLOWER: ("tried, slower", WARN),
     Outcome.LOSSES_DIFFER: ("tried, losses differ", BAD),
     Outcome.FAILED: ("tried, failed", BAD),
-    Outcome.NOT_TRIED: ("not tried", STRONG),
+    Outcome.NOT_TRIED: ("not tried", QUIET),
 }
 """What trials came to, in the order of the report: how each is headed, and in what tone."""
 

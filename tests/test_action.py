@@ -146,6 +146,14 @@ def test_it_can_be_checked_against_a_revision(
     assert plain(runner.calls[0]) == ["check", *words, "--max-regression", "10%", "a.py"]
 
 
+def test_a_check_that_is_to_fail_on_a_finding_is_an_error_and_nothing_is_run(
+    runner: Runner,
+) -> None:
+    runner.run(RUN, {"script": "a.py", "baseline": "base.json", "fail-on": "1.2"})
+    assert (runner.outputs["exit-status"], runner.calls) == ("2", [])
+    assert "fail-on is of a diagnosis" in runner.told
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

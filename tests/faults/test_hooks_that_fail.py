@@ -116,6 +116,27 @@ for workers in (0, 1):
     torch.save(model.state_dict(), "model.pt")
 answer.append(str(torch.autograd.grad(model(x).sum(), model[0].weight)[0].sum().item()))
 """
+CAPTURED = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+@torch.compile(backend="eager")  # captures its graph with calls that are hooked within
+def forward(x, y):
+    return torch.nn.functional.mse_loss(model(x), y)
+@torch.compile(backend="eager")
+def update():
+    optimizer.step()
+answer = []
+data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+for size in (8, 16):  # the second is captured anew
+    for x, y in torch.utils.data.DataLoader(data, batch_size=size):
+        optimizer.zero_grad()
+        loss = forward(x, y)
+        loss.backward()
+        update()
+        answer.append(loss.item())
+"""
 KERAS = """
 import keras, numpy as np, tensorflow as tf
 keras.utils.set_random_seed(0)
@@ -145,6 +166,7 @@ answer.append(float(model.evaluate(x, y, verbose=0)))
 """
 MODULES = {
     TORCH: "torch torch.cuda torch.amp.grad_scaler torch.utils.checkpoint torch.utils.data",
+    CAPTURED: "torch torch._dynamo torch.utils.data",
     KERAS: "keras tensorflow",
 }
 
@@ -154,6 +176,10 @@ MODULES = {
     [
         pytest.param(TORCH, "around", id="torch"),
         pytest.param(TORCH, "around later", id="torch, behind the call", marks=pytest.mark.long),
+        pytest.param(CAPTURED, "around", id="torch, captured", marks=pytest.mark.long),
+        pytest.param(
+            CAPTURED, "around later", id="torch, captured, behind", marks=pytest.mark.long
+        ),
         pytest.param(KERAS, "around", id="keras", marks=pytest.mark.long),
         pytest.param(KERAS, "around later", id="keras, behind the call", marks=pytest.mark.long),
     ],

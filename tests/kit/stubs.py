@@ -11,9 +11,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -80,24 +80,12 @@ KEYS = {
 }
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The proxy's answer in place of S3's; status 0 drops the connection, -1 never answers."""
-
-    status: int
-    code: str = ""
-    headers: dict[str, str] = field(default_factory=dict)
-
-
 @dataclass
 class Store:
-    """The proxy's address, its delay, and the fault it has for a request, if any."""
+    """The proxy's address, and its delay."""
 
     url: str
     delay_s: float = 0.0
-    bytes_s: float | None = None
-    fault: Callable[[str, str], Answer | None] = lambda method, path: None
-    asked: list[str] = field(default_factory=list)
 
     @property
     def env(self) -> dict[str, str]:
@@ -107,27 +95,13 @@ class Store:
 @contextmanager
 def proxy(port: int) -> Iterator[Store]:
     """Stand before the server at `port` of localhost."""
-    stopped = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # headers and body go apart: each would wait 40 ms
 
         def do_GET(self) -> None:
-            store.asked.append(f"{self.command} {self.path}")
-            answer = store.fault(self.command, self.path)
-            if answer is None:
-                time.sleep(store.delay_s)
-                self.forward()
-            elif answer.status > 0:
-                self.refuse(answer)
-            else:
-                stopped.wait(600 if answer.status < 0 else 0)
-                self.close_connection = True
-
-        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
-
-        def forward(self) -> None:
+            time.sleep(store.delay_s)
             length = int(self.headers.get("Content-Length") or 0)
             upstream = http.client.HTTPConnection("127.0.0.1", port)
             upstream.request(
@@ -142,27 +116,10 @@ def proxy(port: int) -> Iterator[Store]:
             if not response.getheader("Content-Length"):
                 self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.trickle(body)
+            self.wfile.write(body)
             upstream.close()
 
-        def trickle(self, body: bytes) -> None:
-            size = 32 * 1024
-            for start in range(0, len(body), size):
-                piece = body[start : start + size]
-                if store.bytes_s is not None:
-                    time.sleep(len(piece) / store.bytes_s)
-                self.wfile.write(piece)
-
-        def refuse(self, answer: Answer) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            text = f"<Error><Code>{answer.code}</Code><Message>no</Message></Error>"
-            body = b"" if self.command == "HEAD" else text.encode()
-            self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+        do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             pass
@@ -180,6 +137,5 @@ def proxy(port: int) -> Iterator[Store]:
     try:
         yield store
     finally:
-        stopped.set()
         server.shutdown()
         server.server_close()

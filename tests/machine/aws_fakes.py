@@ -42,9 +42,8 @@ def serving(answer: Callable[[BaseHTTPRequestHandler, str], Answer]) -> Iterator
             data = text.encode("utf-8", "surrogateescape")
             with contextlib.suppress(OSError):  # who asked has gone
                 self.send_response(status)
-                if 300 <= status < 400:
-                    self.send_header("Location", f"{served.url}/elsewhere")
-                for name, value in getattr(self, "extra", {}).items():
+                elsewhere = {"Location": f"{served.url}/elsewhere"} if 300 <= status < 400 else {}
+                for name, value in getattr(self, "headers_given", elsewhere).items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,11 +28,13 @@ def asked(
     with serving(answer) as server:
         place, servers = server.url.removeprefix("http://"), []
 
-        def connect(name: str, timeout: float) -> http.client.HTTPConnection:
+        def connect(name: str, timeout: float, **_: object) -> http.client.HTTPConnection:
             servers.append(name)
             return http.client.HTTPConnection(place, timeout=timeout)
 
         monkeypatch.setattr(http.client, "HTTPSConnection", connect)
+        monkeypatch.setenv("no_proxy", "*")
+        monkeypatch.setattr("urllib.request._opener", None)
         found = with_regions(objects, "eu-north-1")
     assert set(servers) <= {"s3.eu-north-1.amazonaws.com"}
     return [bucket.region for bucket in found], [path for _, path, _, _ in server.asked]
@@ -39,7 +42,7 @@ def asked(
 
 def regional(status: int) -> Callable[[BaseHTTPRequestHandler, str], tuple[int, str]]:
     def answer(request: BaseHTTPRequestHandler, body: str) -> tuple[int, str]:
-        request.extra = {"x-amz-bucket-region": "ap-south-1"}
+        request.headers_given = {"x-amz-bucket-region": "ap-south-1"}
         return status, ""
 
     return answer
@@ -48,6 +51,17 @@ def regional(status: int) -> Callable[[BaseHTTPRequestHandler, str], tuple[int, 
 @pytest.mark.parametrize("status", [200, 301, 403])
 def test_any_answer_says_where_the_bucket_is(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     assert asked(monkeypatch, regional(status), DATA) == (["ap-south-1"], ["/data"])
+
+
+def test_it_is_asked_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.setenv("no_proxy", "")
+        monkeypatch.setattr("urllib.request._opener", None)
+        monkeypatch.setattr(after_run, "REGIONS_S", 1.0)
+        with_regions([DATA], "eu-north-1")
+        proxy.settimeout(10)
+        assert proxy.accept()[0].recv(99).startswith(b"CONNECT s3.eu-north-1.amazonaws.com:443 ")
 
 
 def test_a_store_of_ones_own_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

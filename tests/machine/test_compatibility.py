@@ -94,7 +94,8 @@ def test_code_runs_on_its_generation_or_is_compiled(
     [
         ("Cannot dlopen some GPU libraries. Please", "tensorflow[and-cuda]"),
         ("Could not find cuda drivers on your machine", "libcuda.so.1"),
-        ("failed call to cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: ", "SYSTEM_DRIVER_MISMATCH"),
+        ("cuInit: CUDA_ERROR_NOT_INITIALIZED: initialization error", "(CUDA_ERROR_NOT_INITIAL"),
+        ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: system has unsupported display driver /", "LD_LIBRAR"),
         ("", "CUDA_VISIBLE_DEVICES"),
         ("CUDA initialization: The NVIDIA driver on your system is too old", "update the NVIDIA"),
         ("Found no NVIDIA driver on your system. Please check", "--gpus all"),

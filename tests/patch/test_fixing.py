@@ -93,6 +93,23 @@ def test_a_second_call_says_that_it_is_there_already(run):
     assert text(run) == FIXED
 
 
+def test_what_was_undone_does_not_stand_in_the_way_of_another_fix(run):
+    saved, other = store.load(run), script(run).with_name("other.py")
+    other.write_bytes(script(run).read_bytes())
+    findings = [
+        replace(one, where=(replace(one.where[0], file=str(other)),)) if one.id == MAP else one
+        for one in saved.findings
+    ]
+    patch = Edits(script(run).parent, FIXES).write(findings).patch
+    store.save(replace(saved, findings=tuple(findings), patch=patch), run)
+    (*_, undo) = fixing.fix(run, (MAP,), dry=False).lines
+    subprocess.run(undo.removeprefix("to undo it: "), shell=True, check=True)
+    fixing.fix(run, (INTERLEAVE,), dry=False)
+    assert fixing.fix(run, (INTERLEAVE,), dry=False).lines[0].startswith("already in the source")
+    fixing.fix(run, (MAP,), dry=False)
+    assert other.read_bytes().decode("utf-8-sig").removeprefix(PREAMBLE) == FIXED
+
+
 def test_fixes_are_written_one_after_another(run):
     fixing.fix(run, (MAP,), dry=False)
     fixed = fixing.fix(run, (INTERLEAVE,), dry=False)

@@ -268,7 +268,6 @@ ON_AWS = replace(
     TWO_GPUS.evidence.machine,
     instance=Instance("sagemaker", "ml.g5.2xlarge", None, "eu-west-1", hosts=2),
     price=PRICE,
-    omp_num_threads="1",
 )
 EVERYTHING = replace(
     over(
@@ -281,10 +280,10 @@ EVERYTHING = replace(
             throttled_share=0.62,
             memory_limit=16 * GIB,
             memory_peak=15 * GIB,
-            memory_events=(("max", 12),),
+            memory_events=(("oom_kill", 0),),
             swapped_in=0,
         ),
-        lines_=replace(LINES["torch_triplets"], beside=LINES["keras_py_metric"].lines[:1]),
+        lines_=LINES["torch_triplets"],
         **{
             name: getattr(diagnosis.evidence, name)
             for diagnosis, names in (

@@ -93,6 +93,23 @@ def test_a_function_of_many_light_lines_is_named_as_well() -> None:
     ]
 
 
+def test_of_two_functions_that_a_line_calls_both_are_named() -> None:
+    beside, called = (replace(LOSS.where, line=line, function="step") for line in (90, 91))
+    found = [replace(LOSS, where=beside, callers=(), seconds=0.2 * 0.045)]
+    found += [
+        replace(
+            LOSS,
+            where=replace(LOSS.where, line=at, function="loss" if at % 2 else "norm"),
+            callers=(called,),
+            seconds=0.02 * 0.045,
+            parts=(),
+        )
+        for at in range(200, 240)
+    ]
+    shown = rows(of("torch_triplets", lines=tuple(found), seconds=0.045))
+    assert [row.what for row in shown][:2] == ["calls `norm`", "in `loss`, 20 lines"]
+
+
 @pytest.mark.parametrize(
     ("kind", "category", "counted", "told"),
     [

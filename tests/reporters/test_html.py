@@ -21,6 +21,7 @@ from reporters.samples import (
     INPUT_BOUND,
     LATE,
     NOTHING_KEPT,
+    OUT_OF_BUDGET,
     SAMPLES,
     SYNC,
     TRIED,
@@ -32,6 +33,7 @@ from trainperf.report.document import Heading
 from trainperf.report.level import Judgement
 from trainperf.report.plain import one_line
 from trainperf.reporters.html import render
+from trainperf.reporters.html.drawing import drawing
 from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 from trainperf.reporters.html.sheet import Shown, view
 
@@ -79,10 +81,10 @@ def test_headings_tables_and_drawings_can_be_heard(name: str) -> None:
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     for head in found.named("th"):
         assert head.attributes.get("scope") in ("row", "col")
-    for drawing in found.named("svg"):
-        role = drawing.attributes.get("role")
-        inner = "x" in drawing.attributes  # part of another drawing
-        assert inner or (role == "img") != (drawing.attributes.get("aria-hidden") == "true")
+    for svg in found.named("svg"):
+        role = svg.attributes.get("role")
+        inner = "x" in svg.attributes  # part of another drawing
+        assert inner or (role == "img") != (svg.attributes.get("aria-hidden") == "true")
 
 
 @every_page
@@ -267,3 +269,18 @@ def test_the_parts_of_a_step_fill_its_bar(diagnosis: Any) -> None:
     assert len(pieces) >= 2
     assert sum(of(one.width) for one in pieces) == pytest.approx(100, abs=0.1)
     assert [of(one.x) for one in pieces] == sorted(of(one.x) for one in pieces)
+
+
+def test_all_trials_are_drawn_on_one_scale_with_their_intervals() -> None:
+    drawn = drawing(TRIED)
+    assert drawn is not None
+    assert len(drawn.intervals) >= 2
+    assert (drawn.one, "1×") in drawn.ticks
+    for one in drawn.intervals:
+        assert of(one.low) < of(one.point) < of(one.high)
+    start, width = drawn.noise or ("", "")
+    assert of(start) < of(drawn.one) < of(start) + of(width)
+    assert drawn.intervals[0].words == "3.2× (2.8 to 3.5), at most 4.5× predicted"
+    heard = [one.attributes.get("aria-label") for one in page_of("tried").named("svg")]
+    assert {one.words for one in drawn.intervals} <= set(heard)
+    assert drawing(OUT_OF_BUDGET) is None

@@ -139,7 +139,9 @@ def test_the_framework_and_the_loop_have_their_own_names() -> None:
     cloud = over(
         TORCH, machine=replace(TORCH.evidence.machine, instance=Instance("ec2", "g5.xlarge"))
     )
-    assert "Instance        1 × g5.xlarge\n" in text(cloud)
+    assert "Instance        g5.xlarge\n" in text(cloud)
+    untold = over(TORCH, device=Device("", "", 0))
+    assert "Device          not known; the machine has: " in text(untold)
 
 
 # ----------------------------------------------------------------------------- the machine

@@ -20,11 +20,11 @@ from reporters.samples import (
     WHOLE_RUNS,
     trial,
 )
-from trainperf.model import Diagnosis, Outcome, Training
+from trainperf.model import Diagnosis, Outcome, Training, Trial, Trials
 from trainperf.report.level import failing
 from trainperf.report.sections.findings import EXPERIMENT as HEADING
 from trainperf.report.sections.training import HEADING as TRAINING
-from trainperf.report.sections.trials import BEATEN, GROUPS
+from trainperf.report.sections.trials import BEATEN, GROUPS, MAY_HAVE_ONE
 from trainperf.reporters import html, markdown
 from trainperf.trial.queue import ALONE as SHORT
 
@@ -117,6 +117,16 @@ def test_how_far_figures_can_be_trusted_stands_above_them(full: bool) -> None:
     )
     assert against in told(TRIED)
     assert "how much could be noise is not known" in told(INTERRUPTED)
+
+    def beside(cores: float, trials: tuple[Trial, ...]) -> str:
+        trying = replace(ALL_OUTCOMES.trying or Trials("none"), neighbours_cores=cores)
+        return told(replace(ALL_OUTCOMES, trials=trials, trying=trying))
+
+    busy = f"Neighbours took about 1.0 of 2 cores when the trials began: {MAY_HAVE_ONE}."
+    assert busy in beside(1.0, ALL_OUTCOMES.trials)
+    assert MAY_HAVE_ONE not in beside(0.1, ALL_OUTCOMES.trials)
+    without = tuple(one for one in ALL_OUTCOMES.trials if one.outcome is not Outcome.NO_EFFECT)
+    assert MAY_HAVE_ONE not in beside(1.0, without)
 
 
 # -------------------------------------------------------------- together, and of the whole

@@ -37,7 +37,8 @@ LAUNCHES = """
 import os, subprocess, sys
 words = [sys.executable, "-u", sys.argv[3], *sys.argv[4:]]
 ranks = [subprocess.Popen(words, env={**os.environ, "RANK": str(n), "WORLD_SIZE": "2"}, text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) for n in range(2)]
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+         for n in range(int(sys.argv[2]))]
 for rank in ranks:
     rank.stdout.readline()
 print(*(rank.pid for rank in ranks), flush=True)
@@ -128,6 +129,14 @@ def test_of_a_rank_the_command_is_that_of_its_launcher(folder):
     assert "RANK" not in of_rank.environment
     assert of_rank.label == "torchrun --nproc_per_node 2 train.py"
     assert of_rank.script == str(folder / "train.py")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_what_started_one_rank_alone_is_not_taken_for_its_launcher(folder, ranks):
+    (folder / "agent.py").write_text(LAUNCHES)
+    words = (sys.executable, "agent.py", "--tasks", str(ranks), "train.py")
+    with started(*words, cwd=folder) as (process, [first, *others]):
+        assert running.read(first).pid == (process.pid if others else first)
 
 
 def test_below_a_shell_the_pythons_are_named(folder):

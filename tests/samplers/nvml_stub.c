@@ -88,11 +88,6 @@ const char *nvmlErrorString(int code) { (void)code; return "an error of the stub
 int nvmlSystemGetDriverVersion(char *text, unsigned size) {
   ANSWER(NULL, snprintf(text, size, "%s", setting("STUB_DRIVER", "550.54.14")));
 }
-#ifndef NO_nvmlSystemGetCudaDriverVersion_v2
-int nvmlSystemGetCudaDriverVersion_v2(int *version) {
-  ANSWER(NULL, *version = atoi(setting("STUB_CUDA", "12040")));
-}
-#endif
 int nvmlSystemGetCudaDriverVersion(int *version) {
   ANSWER(NULL, *version = atoi(setting("STUB_CUDA", "12040")));
 }

@@ -95,7 +95,6 @@ def test_an_old_driver_without_some_functions_gives_the_others(tmp_path: Path) -
         "NO_nvmlDeviceGetCurrentClocksEventReasons",
         "NO_nvmlDeviceGetComputeRunningProcesses_v3",
         "NO_nvmlDeviceGetEnforcedPowerLimit",
-        "NO_nvmlSystemGetCudaDriverVersion_v2",
         "NO_GPM",
     )
     seen = watch(stub, samples=2, GPM=1, THROTTLE="0x8")

@@ -160,9 +160,12 @@ def test_a_gain_that_noise_hides_is_not_said_to_be_none():
     assert "none surely made it faster; a gain of torch_autocast" in tried((hidden, small))
 
 
-def test_a_small_repair_on_another_side_does_not_answer_for_what_a_step_loses() -> None:
+@pytest.mark.parametrize("speedup", [1.19, 4.0])
+def test_a_repair_on_another_side_that_saves_less_does_not_answer_for_what_a_step_loses(
+    speedup: float,
+) -> None:
     """A generator takes nine tenths of each step, and only its overhead was repaired."""
-    repaired = trial("keras_steps_per_execution", Outcome.KEPT, 1.19)
+    repaired = trial("keras_steps_per_execution", Outcome.KEPT, speedup)
     found = (
         finding("keras_steps_per_execution", 1.09, "host"),
         finding("tf_generator", 11, "input"),
@@ -170,9 +173,8 @@ def test_a_small_repair_on_another_side_does_not_answer_for_what_a_step_loses() 
     answer = after("rows_one_by_one", found, repaired)
     assert answer.bottleneck == "input"
     assert answer.text.startswith("Input-bound: ")
-    assert answer.text.endswith(
-        "Title of keras_steps_per_execution. Repaired, the steps ran 1.19× (1.13 to 1.25) as fast."
-    )
+    gave = f"Repaired, the steps ran {speedup}×"
+    assert f"Title of keras_steps_per_execution. {gave}" in answer.text
 
 
 def test_a_change_that_failed_is_not_said_to_be_no_faster() -> None:

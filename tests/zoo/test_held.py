@@ -25,7 +25,8 @@ UNSEEN = {
     "Trace.together_s Trace.unqueued_s facts.cuda_failed facts.cuda_visible_devices "
     "flags.cudnn_benchmark flags.launch_blocking",
     "several GPUs": "facts.data_parallel facts.model_devices facts.nccl_environment",
-    "AWS": "Instance InstanceType Objects Price Volume.model",
+    "AWS": "Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
+    "Volume.model",
     "a cluster": "Parallel.absent Strategy.workers",
     "a container with limits": "ContainerUse.memory_events ContainerUse.memory_limit "
     "ContainerUse.memory_peak ContainerUse.quota_cores "

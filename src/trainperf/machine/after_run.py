@@ -5,9 +5,11 @@ from __future__ import annotations
 import http.client
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
+from urllib.error import HTTPError
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 from trainperf.evidence.objects import seen
 from trainperf.machine.storage import reads
@@ -60,7 +62,11 @@ def with_regions(objects: Sequence[Objects], here: str) -> tuple[Objects, ...]:
 
 def _region(bucket: str, here: str) -> str | None:
     end = ".cn" if here.startswith("cn-") else ""
-    server = f"s3.{here}.amazonaws.com{end}"
-    with closing(http.client.HTTPSConnection(server, timeout=REGIONS_S)) as connection:
-        connection.request("HEAD", f"/{quote(bucket)}")
-        return connection.getresponse().getheader("x-amz-bucket-region")
+    url = f"https://s3.{here}.amazonaws.com{end}/{quote(bucket)}"
+    try:
+        answer = urlopen(Request(url, method="HEAD"), timeout=REGIONS_S)  # by the user's proxy
+    except HTTPError as refusal:
+        answer = refusal
+    with answer:
+        region: str | None = answer.headers["x-amz-bucket-region"]
+    return region

@@ -29,7 +29,8 @@ def with_price(machine: Machine) -> Machine:
     instance = machine.instance
     if machine.price is not None or instance is None or not instance.region:
         return machine
-    module = (sys.executable, "-m", "trainperf.machine.price")
+    # -P: a json.py in the current directory is the user's.
+    module = (sys.executable, "-P", "-m", "trainperf.machine.price")
     asking = subprocess.Popen(
         (*module, instance.service, instance.name, instance.region),
         stdin=subprocess.DEVNULL,

@@ -60,7 +60,8 @@ class Kept:
 
     def keep(self, changes: Iterable[Change], fixes: tuple[str, ...]) -> None:
         """Copy the files that are about to be changed, with modes and times, or raise."""
-        files = dict(self.applied.files)
+        held = set(self.applied.fixes) <= set(fixes)  # else what was written was undone
+        files = dict(self.applied.files) if held else {}
         try:
             for change in changes:
                 copy = self.folder / change.name

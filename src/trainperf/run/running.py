@@ -34,8 +34,8 @@ class Job:
     `asked` is the process that was named, `pid` the one whose command this is. `command` begins
     with the path of its interpreter or launcher; `script` is the file of the program if it is
     known. `began` is seconds since the epoch, `ticks` by a clock that nobody sets. The
-    `environment` may hold secrets: it is for the
-    processes that are started, and for nothing that is printed or stored.
+    `environment` may hold secrets: it is for the processes that are started, and for nothing that
+    is printed or stored.
     """
 
     asked: int
@@ -228,12 +228,15 @@ def _launcher_of(rank: psutil.Process) -> psutil.Process | None:
     """Return the launcher of a rank of a job; None for no rank, or where it cannot be seen."""
     if not _is_rank(rank):
         return None
-    with suppress(psutil.AccessDenied, PermissionError):
+    with suppress(psutil.Error, OSError):
         for one in rank.parents():
             if _is_mpirun(one):
                 return one
             if _is_python(one) and not _is_rank(one):
-                return one
+                found = program(one.cmdline())
+                known = found is not None and _launches(found)
+                # What started one rank alone may be a scheduler, or an editor.
+                return one if known or sum(map(_is_rank, one.children())) > 1 else None
             if one.name() not in _PROXIES:
                 return None
     return None

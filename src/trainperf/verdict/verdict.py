@@ -170,7 +170,7 @@ def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> An
     """The answer with the repair that was kept: on its side of the step, by its name.
 
     Where the steps take the smaller part of a turn, a repair of theirs does not answer for it; nor
-    does one that gives less than `MOST_OF_IT` of what a step surely loses on another side.
+    does one that gives less than what a step surely loses on another side.
     """
     gave = ""
     if best.speedup is not None:
@@ -183,7 +183,7 @@ def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> An
         named = "" if before.names == first.id or best.basis == "calls" else named
         return replace(before, gain="", more=before.more + named + gave)
     saved, lost = 1 - 1 / (best.speedup or 1.0), 1 - (evidence.known_utilization or 1.0)
-    if before.grade == "settled" and saved < MOST_OF_IT * lost:
+    if before.grade == "settled" and saved < lost:
         return replace(before, more=before.more + named + gave)
     return Answer(side, f"{SIDES[first.category]}: {first.title}", more=gave)
 

@@ -16,6 +16,7 @@ folder = tempfile.mkdtemp()
 open(folder + "/assets", "w").close()
 file, name = tempfile.mkstemp()
 kept = tempfile.mkdtemp(dir=sys.argv[1])
+scratch = tempfile.TemporaryDirectory(dir=sys.argv[1])
 {end}
 """
 STOPPED = """

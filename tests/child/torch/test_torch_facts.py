@@ -165,8 +165,16 @@ def test_no_gpu_is_asked_of_a_process_that_has_not_begun_with_cuda(monkeypatch):
     assert torch_facts.gpus_seen() == []
 
 
-def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(monkeypatch):
-    held = {0: {}, 1: {"allocated_bytes.all.peak": 512}}  # the third has not been opened
+@pytest.mark.parametrize(
+    ("first", "second", "used"),
+    [
+        ({}, 512, [False, True, False]),  # the third has not been opened
+        ({"allocated_bytes.all.peak": 512}, 2**30, [False, True, False]),  # a barrier's tensor
+        ({"allocated_bytes.all.peak": 2**28}, 2**30, [True, True, False]),
+    ],
+)
+def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(monkeypatch, first, second, used):
+    held = {0: first, 1: {"allocated_bytes.all.peak": second}}
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: H100)
@@ -174,8 +182,8 @@ def test_gpus_that_are_seen_and_gpus_that_are_used_are_two_things(monkeypatch):
     monkeypatch.setattr(torch.cuda, "memory_stats", held.__getitem__)
     events = recorded(made_driver([X]))
     seen = events["framework"]["gpus"]
-    assert [one["used"] for one in seen] == [False, True, False]
-    assert events["framework"]["logical"] == 1
+    assert [one["used"] for one in seen] == used
+    assert events["framework"]["logical"] == sum(used)
     assert seen[1] == {
         "number": 1,
         "name": "NVIDIA H100",

@@ -242,8 +242,8 @@ MOST = 1000
 
 def follow_temporary(record: Recorder, tempfile: Any) -> None:
     """Record temporary files and folders as this process makes them: to be stopped in a save is
-    usual. What a script puts elsewhere is its own."""
-    left = MOST
+    usual. What a script puts elsewhere is its own, but a `TemporaryDirectory`."""
+    left, own = MOST, tempfile.TemporaryDirectory.__init__.__code__
 
     def naming(maker: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(maker)
@@ -251,7 +251,9 @@ def follow_temporary(record: Recorder, tempfile: Any) -> None:
             nonlocal left
             result = maker(*args, **kwargs)
             name = os.fsdecode(result[1] if isinstance(result, tuple) else result)
-            if left and os.path.dirname(name) == tempfile.gettempdir():
+            caller = sys._getframe(1)
+            goes = caller.f_code is own and caller.f_locals.get("delete", True)
+            if left and (goes or os.path.dirname(name) == tempfile.gettempdir()):
                 left -= 1
                 record.write("made", name=name)
                 record.flush()

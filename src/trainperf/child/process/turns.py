@@ -303,6 +303,8 @@ def _length_of(value: Any) -> int:
 def _value(node: Any, names: dict[str, Any]) -> Any:
     """What a plain expression stands for: names, attributes, items, sums, lengths; else raises."""
     for part in ast.walk(node):
+        if _called(part) == "size":  # raises where it is no tensor's, but code of the user's
+            _length_of(_value(part.func.value, names))  # type: ignore[attr-defined]
         calls = isinstance(part, ast.Call) and _called(part) not in ("int", "len", "size")
         if calls or not isinstance(part, PARTS):
             raise TypeError("not a plain expression")

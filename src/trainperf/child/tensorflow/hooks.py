@@ -117,7 +117,7 @@ def watch_tapes(loops: TensorFlowLoops, module: Any) -> None:
 
     def entered(tape: Any) -> None:
         if loops.tape.wanted and not loops.depth:
-            loops.tape.entered()
+            loops.tape.entered(loops.updates)
 
     after(loops.process, module.GradientTape, "gradient", "a gradient", gradient)
     before(loops.process, module.GradientTape, "__enter__", "tape", entered)

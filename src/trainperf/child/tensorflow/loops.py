@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..process import frames, turns
+from ..process import frames
 from ..process.process import Attempt, Process, Unseen
 from ..timing.device import HostClock
 from ..timing.drivers.loop_drivers import CallDriver, IteratorDriver, UpdateDriver
@@ -333,7 +333,7 @@ class Tape:
     """The function in which the tape was entered last, with its arguments.
 
     `wanted` says whether to look for it now, `own_function` whether it stands in a function that
-    is called anew for each step, in no loop of its own, once known.
+    is called anew for each step, once known.
     """
 
     def __init__(self, process: Process) -> None:
@@ -343,17 +343,16 @@ class Tape:
         self.own_function: bool | None = None
         self._process = process
         self._code: Any = None
+        self._frames: list[Any] = []
 
-    def entered(self) -> None:
-        """Remember which function of the user's holds the tape."""
+    def entered(self, updates: int) -> None:
+        """Remember which function of the user's holds the tape; so many updates came before."""
         with Attempt(self._process, "tape"):
             frame, _ = frames.users_frame()
             if frame is None:
                 return
             self._code = code = frame.f_code
-            if self.own_function is None:
-                in_loop = code.co_name == "<module>" or turns.nodes_around(frame, turns.LOOPS)
-                self.own_function = not in_loop
+            self._notice_frame(frame, updates)
             self.frame = {**frames.definition(code), "tape": frames.site(frame)}
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             self.arguments = {name: frame.f_locals.get(name) for name in names}
@@ -369,6 +368,20 @@ class Tape:
             if isinstance(value, FunctionType) and value.__code__ is self._code:
                 return value
         return None
+
+    def _notice_frame(self, frame: Any, updates: int) -> None:
+        """Compare the frames of two steps: the same one means that it holds the loop of the steps.
+
+        A loop around the tape alone tells nothing: it may sum gradients. A frame keeps its locals
+        alive, so it is let go as soon as the question is answered.
+        """
+        if self.own_function is not None:
+            return
+        if not self._frames:
+            self._frames += [frame, updates]
+        elif updates > self._frames[1]:  # not a second tape of the same step
+            self.own_function = frame is not self._frames[0] and frame.f_code.co_name != "<module>"
+            self._frames.clear()
 
 
 class Retraces:

@@ -190,8 +190,9 @@ class Losses:
 
 LONGEST = 1_000_000
 """Of a larger variable only so many elements are summed."""
-DEEPEST = 4
-"""In a structure nested deeper than this no loss is looked for."""
+DEEPEST, WIDEST = 4, 8
+"""In a structure nested deeper than this, and beyond so many members (gradients, a batch's labels),
+no loss is looked for: that is done in each step."""
 
 
 def loss_in(value: Any, depth: int = 0) -> Any:
@@ -202,8 +203,8 @@ def loss_in(value: Any, depth: int = 0) -> Any:
         return None
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: (name != "loss", "loss" not in str(name)))
-        value = [value[name] for name in names]
-    found = (loss_in(part, depth + 1) for part in value)
+        value = [value[name] for name in names[:WIDEST]]
+    found = (loss_in(part, depth + 1) for part in value[:WIDEST])
     return next((loss for loss in found if loss is not None), None)
 
 

@@ -22,6 +22,10 @@ from .loader import padding, settings
 _RECENT = 2
 """A debug mode that was entered within so many updates is on, if only for part of a step."""
 
+_LEAST_HELD = 2**20
+"""Bytes that tensors must have held on a device for it to count as used: a first matrix
+product's workspace alone takes several times as much. Where none held as many, the most do."""
+
 _FAILED = "CUDA initialization: "
 """How PyTorch's warning begins (c10/cuda/CUDAFunctions.cpp)."""
 
@@ -235,7 +239,9 @@ def gpus_seen() -> list[dict[str, Any]]:
     # ROCm's versions of its GPUs stand in the same fields, and say nothing of NVIDIA's.
     hip = sys.modules["torch"].version.hip
     found = []
-    for index in range(cuda.device_count()):
+    known = range(cuda.device_count())
+    held = [cuda.memory_stats(index).get(peak, 0) if opened(index) else 0 for index in known]
+    for index in known:
         device = cuda.get_device_properties(index)  # under MIG the slice, its memory included
         fields = {
             "number": index,
@@ -244,7 +250,7 @@ def gpus_seen() -> list[dict[str, Any]]:
             "memory": int(device.total_memory),
             "capability": None if hip else f"{device.major}.{device.minor}",
             # Its allocator gave out memory: it had tensors on it, if only for a while.
-            "used": opened(index) and cuda.memory_stats(index).get(peak, 0) > 0,
+            "used": held[index] > 0 and held[index] >= min(_LEAST_HELD, max(held)),
         }
         found.append(fields)
     return found

@@ -33,9 +33,9 @@ _REMEDIES = {
     "driver, or install a PyTorch built for an older CUDA",
     "Error 802|system not yet initialized": "the GPUs are not ready (CUDA error 802): on machines "
     "with NVSwitch, start nvidia-fabricmanager in the version of the driver",
-    "Error 80[34]|forward compatibility was attempted": "the CUDA libraries in front of the "
-    "driver's own do not fit it (CUDA error 803 or 804): take the cuda-compat folder out of "
-    "LD_LIBRARY_PATH, or update the driver",
+    "Error 80[34]|forward compatibility was attempted|unsupported display driver": "the CUDA "
+    "libraries in front of the driver's own do not fit it (CUDA error 803 or 804): take the "
+    "cuda-compat folder out of LD_LIBRARY_PATH, or update the driver",
     "CUDA unknown error|CUDA driver initialization failed": "CUDA does not start: try nvidia-smi; "
     "after a suspend, reload the nvidia_uvm module",
 }

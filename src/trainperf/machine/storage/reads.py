@@ -82,7 +82,7 @@ def _kind(mount: Mount) -> VolumeKind:
 
 def _on_block_device(mount: Mount, root: Path) -> Volume:
     place, name = root / "sys/dev/block" / mount.device, Path(mount.source).name
-    if not place.exists():
+    if not place.exists() and mount.source.startswith("/dev/"):
         place = root / "sys/class/block" / name  # btrfs has numbers of its own
     disks = _disks(place)
     device = disks[0].name if disks else name

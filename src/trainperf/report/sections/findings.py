@@ -73,11 +73,11 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
     for rank, finding in enumerate(left, start=1):
         trial = trials.get(finding.id)
         title, gain = say(finding.title, STRONG), worth(finding, trial, diagnosis)
+        if rank > 1 and (page.full or rank <= IN_FULL + 1):
+            page.gap()
         if not page.full and rank > IN_FULL:
             page.prose(title + exactly(": ") + gain, 1, label=f"{rank}.")
             continue
-        if rank > 1:
-            page.gap()
         page.prose(title, 1, label=f"{rank}.")
         page.prose(gain, 4)
         measured = trial is not None and trial.speedup is not None

@@ -119,10 +119,10 @@ def _rows(
 
     A function of which no line alone takes enough is one row.
     """
-    for function in branch.functions():
+    for nth, function in enumerate(branch.functions()):
         first, *more = function
         named = [line for line in function if max(line.seconds, line.heaviest) >= least]
-        introduced = depth > 0 and branch.line is None  # "calls `it`"
+        introduced = depth > 0 and nth == 0 and branch.line is None  # "calls `it`"
         if not named and not introduced and _seconds(function) >= least:
             name = first.where.function
             where = f"in `{name}`" if name not in ("", "<module>") else "at the top level"

@@ -126,7 +126,8 @@ def step(diagnosis: Diagnosis, page: Page) -> None:
     if page.full and (framework := framework_line(evidence.framework)):
         page.fact("Framework", framework, LABEL)
     if page.full and (known := evidence.machine.instance) is not None:
-        page.fact("Instance", f"{max(1, known.hosts)} × {known.name}", LABEL)
+        hosts = f"{known.hosts} × " if known.hosts > 1 else ""
+        page.fact("Instance", f"{hosts}{known.name}", LABEL)
     computes = diagnosis.verdict.healthy or diagnosis.verdict.bottleneck == "model"
     if page.full or computes:
         _speed(diagnosis, page)
@@ -212,7 +213,8 @@ def device_line(device: Device, machine: Machine) -> str:
         times = f"{device.count} × " if device.count > 1 else ""
         return f"{times}{device.name}, {cores}"
     name = device.name or machine.cpu_model
-    return f"CPU only: {name}, {cores}" if name else f"CPU only: {cores}"
+    kind = "CPU only" if device.kind else "not known; the machine has"
+    return f"{kind}: {name}, {cores}" if name else f"{kind}: {cores}"
 
 
 SECTIONS = (

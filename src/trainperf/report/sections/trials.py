@@ -1,4 +1,4 @@
-"""The trials by their outcomes, how they were made, and the kept fixes together."""
+"""The trials by their outcomes, and how they were made."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from trainperf.report.document import (
     BAD,
     CHANGES,
     GOOD,
-    STRONG,
+    QUIET,
     WARN,
     Page,
     Section,
     always,
     say,
 )
+from trainperf.report.level import took
 
 HEADING = "Tried on the script itself"
 
@@ -36,7 +37,7 @@ GROUPS: dict[Outcome | str, tuple[str, str]] = {
     Outcome.SLOWER: ("tried, slower", WARN),
     Outcome.LOSSES_DIFFER: ("tried, losses differ", BAD),
     Outcome.FAILED: ("tried, failed", BAD),
-    Outcome.NOT_TRIED: ("not tried", STRONG),
+    Outcome.NOT_TRIED: ("not tried", QUIET),
 }
 """What trials came to, in the order of the report: how each is headed, and in what tone."""
 
@@ -45,13 +46,15 @@ SAYS_WHY = (Outcome.NOT_TRIED, Outcome.LOSES)
 
 NO_CONTROL = "The script was not compared with itself: how much could be noise is not known."
 
+MAY_HAVE_ONE = "what had no measurable effect may have one"
+
 
 def trials(diagnosis: Diagnosis, page: Page) -> None:
     """Print the fixes by what came of them, and how they were measured.
 
     A short report names those that were not kept.
     """
-    found, trying = _ordered(diagnosis), diagnosis.trying
+    found, trying = ordered(diagnosis), diagnosis.trying
     cut_short = trying is not None and trying.interrupted
     untried = all(trial.outcome is Outcome.NOT_TRIED for trial in found)
     if not found or (untried and not (page.full or cut_short)):
@@ -103,6 +106,10 @@ def _trust(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(f"{against_itself(control)}.{_band(control)}", indent=2)
     elif any(trial.basis == "steps" and trial.pairs for trial in diagnosis.trials):
         page.prose(NO_CONTROL, indent=2)
+    others = None if trying is None else trying.neighbours_cores
+    busy = took(others, diagnosis.evidence.machine.cores)
+    if busy and any(trial.outcome is Outcome.NO_EFFECT for trial in diagnosis.trials):
+        page.prose(f"{busy.capitalize()} when the trials began: {MAY_HAVE_ONE}.", indent=2)
 
 
 def against_itself(control: Control) -> str:
@@ -122,8 +129,8 @@ def _band(control: Control) -> str:
     return f" Its losses differ from run to run{much}."
 
 
-def _ordered(diagnosis: Diagnosis) -> list[Trial]:
-    """The trials in the order of the report: by what came of them."""
+def ordered(diagnosis: Diagnosis) -> list[Trial]:
+    """Return the trials in the order of the report: by what came of them."""
     order = list(GROUPS.values())
     return sorted(diagnosis.trials, key=lambda trial: order.index(came_to(trial, diagnosis)))
 

@@ -14,6 +14,7 @@ from trainperf.report.document import Written
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import findings, trials
 from trainperf.report.whole import report, sections
+from trainperf.reporters.html.drawing import drawing
 from trainperf.reporters.html.markup import clipped, prose
 from trainperf.reporters.html.sheet import View, view
 
@@ -70,6 +71,7 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
         "output": view(whole, "output"),
         "parts": [one for one in _parts(whole) if one.views or (patch and one.id == "patch")],
         "patch": patch,
+        "drawing": drawing(diagnosis),
     }
 
 

@@ -250,6 +250,8 @@ def _handle(value: Any) -> str:
     if isinstance(value, io.IOBase):
         harmless = isinstance(value, (io.BytesIO, io.StringIO)) or value in STREAMS
         what = "" if harmless else "an open file"
+    if not what:
+        return ""  # what it holds may answer anything, or raise
     if _root(type(value)) == "h5py":
         closed = not value
     elif isinstance(value, zipfile.ZipFile):

@@ -88,7 +88,7 @@ class _Taking:
             del steps[SAMPLER]
         for index, name in enumerate(steps):
             record.write("stage", index=index, **describe(self.loader, name))
-        for index, (name, step) in enumerate(steps.items()):
+        for index, step in enumerate(steps.values()):
             left = len(steps) - index
             share = (self.deadline - time.monotonic()) / left
             timed: dict[str, Any] = {}
@@ -99,8 +99,6 @@ class _Taking:
                     timed = step(min(STAGE_S, share))
                 except Exception as error:
                     missing = f"{type(error).__name__}: {error}"[:300]
-                    if name == ITEM:
-                        record.write("missing", what="stages", reason=missing)
             record.write("stage_time", index=index, **(timed or {"missing": missing}))
             record.flush()
         with Attempt(self.driver.process, "the room for temporary files"):
@@ -258,15 +256,9 @@ def accesses_of_items(
     """
     told = []
     for name, calls in found.items():
-        seconds, files = (
-            sum(spent for spent, _ in calls) / made,
-            [file for _, file in calls if file],
-        )
-        if files:
-            repeated, share = (
-                1 - len(set(files)) / len(files),
-                min(1.0, seconds / max(item_s, 1e-9)),
-            )
+        if files := [file for _, file in calls if file]:
+            seconds = sum(spent for spent, _ in calls) / made
             counted = {"calls": len(files) / made, "seconds": seconds}
-            told.append({"name": name, **counted, "repeated": repeated, "share": share})
+            counted["repeated"] = 1 - len(set(files)) / len(files)
+            told.append({"name": name, **counted, "share": min(1.0, seconds / max(item_s, 1e-9))})
     return told

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fixes.case_text import evidence_of
-from trainperf.trial.legs.environment import HUGE_PAGES, huge_pages
+from trainperf.trial.legs import environment as legs
+from trainperf.trial.legs.environment import HUGE_PAGES, environment, huge_pages
 
 
 @pytest.fixture
@@ -28,3 +29,10 @@ def test_a_kernel_that_gives_none_is_not_asked(offered, tmp_path) -> None:
 def test_what_the_user_says_of_memory_stands(offered) -> None:
     given = {"GLIBC_TUNABLES": "glibc.malloc.check=1"}
     assert huge_pages(evidence_of("slow_images"), given, offered) == {}
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_gain_that_is_not_repeated_without_them_has_none(repeated, monkeypatch) -> None:
+    monkeypatch.setattr(legs, "huge_pages", lambda *_: HUGE_PAGES)
+    made = environment(evidence_of("slow_images"), {}, None, repeated)
+    assert made.huge_pages is repeated is ("GLIBC_TUNABLES" in made.variables)

@@ -148,7 +148,10 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     """Choose what to try within the time and the memory there are, best bounds first."""
     evidence, ranks = subject.evidence, count(subject.recording.events)
     given = os.environ | subject.recording.run.env
-    alike = environment(evidence, given, subject.neighbours_cores)
+    space = room(subject.recording, subject.machine, evidence.device)
+    how = _how(subject, space)
+    repeated = how.mode == "side by side" and not subject.changes
+    alike = environment(evidence, given, subject.neighbours_cores, repeated)
     apart = obstacle(subject.recording.events, socket.gethostname())
     ends = subject.recording.ending is Ending.FINISHED
     changes, chosen, skipped = _to_try(subject, _leg_run(subject, ranks, alike))
@@ -158,9 +161,8 @@ def plan(subject: Subject, clock: Clock) -> Plan:
         how = Trials("none", reason=reason, budget_needed_s=needed)
         return Plan(changes, (), (*skipped, *untried), how, ends=ends and not apart)
 
-    space = room(subject.recording, subject.machine, evidence.device)
     how = replace(
-        _how(subject, space),
+        how,
         passive=alike.passive,
         huge_pages=alike.huge_pages,
         growth=grows(evidence, given),

@@ -37,8 +37,8 @@ def test_a_link_that_was_planted_for_a_part_of_a_list_is_not_followed(tmp_path: 
     source.write_text("x = 1\n")
     report = tmp_path / "report.json"
     (tmp_path / f".report.applied.json.{os.getpid()}.part").symlink_to(victim)
-    kept = Kept.of(report, in_own_folder=False)
+    kept = Kept.of(report)
     kept.keep([Change(str(source), "train.py", b"x = 1\n", b"x = 1\n", b"x = 2\n")], ("a_fix",))
     assert victim.read_text() == "mine"
     assert not (tmp_path / "report.applied.json").is_symlink()
-    assert Kept.of(report, in_own_folder=False).applied.fixes == ("a_fix",)
+    assert Kept.of(report).applied.fixes == ("a_fix",)

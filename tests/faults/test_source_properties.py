@@ -49,7 +49,7 @@ def sources(draw: st.DrawFn) -> tuple[bytes, int, str, str]:
 
 def diagnosed(data: bytes, line: int) -> Diagnosis:
     """A diagnosis with one edit of the call in a line of `data`."""
-    site = Site("train.py", line, "", 5, line, 13)
+    site = Site(PATH, line, "", 5, line, 13)
     finding = Finding(
         "cache",
         "input",
@@ -94,7 +94,7 @@ def test_a_fix_is_written_in_the_encoding_and_with_the_line_ends_of_the_file(
     encoding: str, end: str
 ) -> None:
     data = source_in(encoding, end, 9)
-    disk = Disk({PATH: data}.__getitem__, lambda path: True)
+    disk = Disk({PATH: data}.__getitem__)
     (change,) = plan(diagnosed(data, 11), ("cache",), FIXES, disk).changes
     assert change.after == data.replace(b"map(f)", b"map(f).cache()")
     assert change.after != data
@@ -108,7 +108,7 @@ def test_a_fix_changes_its_line_and_no_other_byte_or_nothing(
     data, line, encoding, _ = made
     saved, files = diagnosed(data, line), {PATH: data}
     try:
-        changes = plan(saved, ("cache",), FIXES, Disk(files.__getitem__, lambda path: True)).changes
+        changes = plan(saved, ("cache",), FIXES, Disk(files.__getitem__)).changes
     except TrainperfError as error:
         refused(error)
         return

@@ -61,6 +61,8 @@ def lint(paths: Iterable[Path], rules: tuple[Rule, ...]) -> Lint:
 
 def _remarks(path: Path, rules: tuple[Rule, ...]) -> Iterator[Remark]:
     """Yield what the rules have to say of a file, but where a comment says to ignore it."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise OSError("is no regular file")
     data, notebook = path.read_bytes(), is_notebook(path.name)
     if not any(word in data for word in _FRAMEWORKS):
         return
@@ -68,10 +70,9 @@ def _remarks(path: Path, rules: tuple[Rule, ...]) -> Iterator[Remark]:
     module, comments = Module(parse(text), text, str(path)), Comments(text.encode(errors="replace"))
     seen = [remark for rule in rules for remark in rule.remarks(module)]
     for remark in sorted(seen, key=lambda remark: (remark.line, remark.column)):
-        if comments.covering(remark.id, Site("", remark.line, end_line=remark.last_line)):
-            continue
-        cell, line = cell_and_line(remark.line) if notebook else (0, remark.line)
-        yield replace(remark, path=path, cell=cell, line=line)
+        if not comments.covering(remark.id, Site("", remark.line, end_line=remark.last_line)):
+            cell, line = cell_and_line(remark.line) if notebook else (0, remark.line)
+            yield replace(remark, path=path, cell=cell, line=line)
 
 
 def _failure(path: Path, error: Exception) -> Unread:

@@ -115,7 +115,7 @@ def test_what_can_be_iterated_once_is_left_to_the_loop():
             return next(self.rows)
 
     driver = taken(DataLoader(dataset := Once(), batch_size=2))
-    assert "only once" in reasons(driver, "stages")[0]
+    assert "only once" in driver.record.of("stage_time")[0]["missing"]
     assert next(dataset) == 0
     order = (index for index in range(40))
     driver = taken(DataLoader(Slow(), batch_size=4, sampler=order))

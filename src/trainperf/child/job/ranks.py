@@ -137,6 +137,7 @@ def find(
         "rank",
         **place,
         host=socket.gethostname(),
+        launcher=next((name for name, own in LAUNCHERS.items() if own in os.environ), ""),
         tied=found is not None,
         cores=sorted(os.sched_getaffinity(0)),
         threads=None if torch is None else int(torch.get_num_threads()),
@@ -151,6 +152,9 @@ def find(
         return before  # which counts its loops on: what was said of those is not for these
     return World(rank, size, board(process.settings))
 
+
+LAUNCHERS = {"torchrun": "TORCHELASTIC_RUN_ID", "TF_CONFIG": "TF_CONFIG"}
+"""What fixes the port at which ranks meet where the command does not show it, and its variable."""
 
 PLACES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),

@@ -149,7 +149,7 @@ def test_what_makes_times_say_nothing_is_refused(
     [refusal] = found.refusals
     assert says in refusal
     assert found.speed.startswith("The times are of other circumstances")
-    figures = ("Times", "Input, stage by stage", "Parts of a step")
+    figures = ("Times", "Input pipeline", "Parts of a step")
     assert not any(row.judged == "changed" for title in figures for row in found.tables[title])
     assert says.partition(":")[0] in text(before, after)
 

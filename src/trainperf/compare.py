@@ -145,9 +145,7 @@ def _results(of: Diagnosis) -> dict[str, Values]:
     parts = {str(part.name): part.seconds for part in split or ()}
     return {
         "Times": found,
-        "Input, stage by stage": {
-            name: Figure("s", known(value)) for name, value in stages.items()
-        },
+        "Input pipeline": {name: Figure("s", known(value)) for name, value in stages.items()},
         "Parts of a step": {name: Figure("s", value) for name, value in parts.items()},
         "Findings": {
             "bottleneck": of.verdict.bottleneck,

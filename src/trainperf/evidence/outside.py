@@ -14,7 +14,7 @@ from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.timing import between_epochs, probe
 from trainperf.model import BetweenEpochs, Event, InPlace, Measure, Missing, Outside, Site, Spent
-from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn, Turn
+from trainperf.model.training import CALLED_EAGERLY, NOTHING_SEEN, SpentOn, Turn
 
 KINDS: dict[str, SpentOn] = {
     "predict": "prediction",
@@ -97,7 +97,7 @@ def _ends_of_epochs(
     observed: Observed, used: Sequence[Event], epochs: int, training: float
 ) -> float:
     """Seconds of a `fit` after its epochs: validation, callbacks, what `fit` does besides."""
-    timed = [
+    timed: list[float] = [
         cycle["fit_s"] - (cycle["opening_s"] or 0.0) for cycle in used if cycle["fit_s"] is not None
     ]
     if len(timed) == len(used):

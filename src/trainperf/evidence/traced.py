@@ -33,7 +33,7 @@ from trainperf.model import (
     Trace,
     TraceRead,
 )
-from trainperf.model.torch.step import Part
+from trainperf.model.torch import Part
 from trainperf.recording.chrome_trace import ChromeTrace, Span, TraceEvent
 from trainperf.recording.machine.machine import CudaDevice
 

@@ -66,7 +66,7 @@ TORCH = {
     "torch._dynamo.utils": "compiling.watch_metrics",
     "torch.amp.grad_scaler": "hooks.watch_scalers",
     "torch.cuda": "hooks.watch_devices",
-    "torch.cuda.graphs": "graphs.watch",
+    "torch.cuda.graphs": "devices.watch_graphs",
     "torch.distributed.checkpoint.state_dict_saver": "exchange.exchange.watch_saves",
     "torch.distributed.distributed_c10d": "exchange.exchange.watch_sums",
     "torch.nn.modules.module": "hooks.watch_modules",

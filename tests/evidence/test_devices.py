@@ -10,7 +10,7 @@ import pytest
 from fixes.boxes import GIB, box
 from recordings import FIT, observed
 from trainperf.errors import NotMeasured
-from trainperf.evidence.devices import device, of_others
+from trainperf.evidence.facts import device, of_others
 from trainperf.model import Device, Gpu
 
 T4, A10G = "Tesla T4", "NVIDIA A10G"

@@ -3,7 +3,7 @@
 import pytest
 
 from trainperf.evidence.events import Observed
-from trainperf.evidence.length import length
+from trainperf.evidence.facts import length
 from trainperf.model import Loop, Missing
 
 

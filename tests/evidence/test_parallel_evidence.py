@@ -12,14 +12,7 @@ from fixes.boxes import box
 from fixes.case_text import evidence_of
 from trainperf.evidence import read
 from trainperf.evidence.events import choose
-from trainperf.evidence.parallel import (
-    LONGER,
-    joined,
-    on_gpus,
-    parallel,
-    whole_job,
-)
-from trainperf.evidence.ranks import summarise
+from trainperf.evidence.parallel import LONGER, joined, parallel, summarise, whole_job
 from trainperf.model import (
     Event,
     Gpu,
@@ -286,7 +279,9 @@ def test_the_gpu_of_a_rank_is_found_by_its_uuid_on_its_own_host() -> None:
         rank(2),
         rank(3, gpu_uuid="11-bb", host="another"),
     )
-    assert [one.gpu for one in on_gpus(ranks, machine)] == [1, None, None, None]
+    whole = run(process(0, rank={"world_size": 4}))
+    found = parallel(whole, choose(whole), machine, ranks)
+    assert [one.gpu for one in found.processes] == [1, None, None, None]
 
 
 def test_without_local_steps_a_late_input_is_seen_where_the_job_waits_for_it() -> None:

@@ -13,13 +13,13 @@ from trainperf.report import whole
 from trainperf.reporters import reporter
 
 TEA = """
-from trainperf.report.document import STEP, Section, always
+from trainperf.report.document import STEP, Section
 
 def tea(diagnosis, page):
     page.heading("Tea")
     page.prose(f"Ready before {diagnosis.script} is.", indent=2)
 
-SECTIONS = (Section("tea", STEP + 125, tea, always, side="machine"),)
+SECTIONS = (Section("tea", STEP + 125, tea, True, side="machine"),)
 """
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from trainperf.model import Diagnosis
-from trainperf.report.document import Page, Written
+from trainperf.report.document import Page
 from trainperf.reporters.terminal import render
 from trainperf.reporters.terminal.blocks import write
 from trainperf.reporters.terminal.paper import Paper
@@ -21,9 +21,9 @@ def section(
 ) -> str:
     """What one section writes, its lines joined."""
     file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    paper, page = Paper(Console(file=file, width=width, color_system=None)), Page(full)
+    paper, page = Paper(Console(file=file, width=width, color_system=None)), Page(full=full)
     writer(diagnosis, page)
-    write(Written("", tuple(page.blocks)), paper)
+    write(page, paper)
     paper.print()
     file.seek(0)
     return " ".join(file.read().split())

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from trainperf.evidence.devices import device, of_others
 from trainperf.evidence.events import NoLoop, Observed, Parts, choose, read_as
 from trainperf.evidence.facts import (
     callbacks,
+    device,
     framework,
+    length,
     loop,
     models,
+    of_others,
     padding,
     retracing,
     step_function,
 )
-from trainperf.evidence.length import length
 from trainperf.evidence.outside import around, outside
-from trainperf.evidence.parallel import joined, on_gpus, parallel, strategy, whole_job
+from trainperf.evidence.parallel import parallel, strategy, whole_job
 from trainperf.evidence.stacks import functions, lines, seen
 from trainperf.evidence.timing import (
     between_epochs,
@@ -39,7 +40,6 @@ from trainperf.model import (
     Machine,
     Measure,
     Missing,
-    Parallel,
     Rank,
     Reads,
     Recording,
@@ -71,7 +71,7 @@ def read(recording: Recording, machine: Machine, ranks: Sequence[Rank] | None = 
     taken = parts.read_or(UNTIMED, "the times", times, observed, recording.samples, parts)
     on = parts.read_or(Device("", "", 0), "the device", _device, recording, observed, machine)
     found = parts.read("the stages of the input", stages, observed, taken.input_)
-    job = parts.read_or(None, "the job's ranks", _job, recording, observed, machine, ranks)
+    job = parts.read_or(None, "the job's ranks", parallel, recording, observed, machine, ranks)
     own = parts.read_or(Loop("update"), "the loop", loop, observed)
     own = parts.read_or(own, "the loop of all ranks", whole_job, own, job)
     return Evidence(
@@ -120,14 +120,6 @@ UNREADABLE = "this is a fault of trainperf's own; run it again, and report it if
 def _device(recording: Recording, observed: Observed, machine: Machine) -> Device:
     others = recording.events.values() if observed.place else ()
     return replace(device(observed, machine), of_others=of_others(observed, others, machine))
-
-
-def _job(
-    recording: Recording, observed: Observed, machine: Machine, ranks: Sequence[Rank] | None
-) -> Parallel | None:
-    if ranks is None:
-        return parallel(recording, observed, machine)
-    return joined(on_gpus(ranks, machine), observed, recording.samples)
 
 
 def _facts(recording: Recording, observed: Observed) -> dict[str, object]:

@@ -13,7 +13,17 @@ from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import at_most, step_may_matter
 from trainperf.fixes.common.trainers import governed
 from trainperf.fixes.common.words import SMALLEST_GAIN, worth
-from trainperf.model import Category, Epoch, Evidence, Finding, Missing, Probe, Ratio, is_taken
+from trainperf.model import (
+    Category,
+    Epoch,
+    Evidence,
+    Finding,
+    Measure,
+    Missing,
+    Probe,
+    Ratio,
+    is_taken,
+)
 from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.timing import WIDE
 from trainperf.model.words import share as percent
@@ -176,7 +186,7 @@ def _within_noise(
     exact = evidence.as_if_exact()
     middle = _bound_on(fix, exact)
     ends = _at_best(fix, evidence, by_probe=by_probe)
-    best = max(seen, *ends, -math.inf if middle is None else middle)
+    best = max(seen, *ends, 0.0 if middle is None else _unevenly(fix, cause, middle, evidence))
     bound = min(best, _part_at_most(fix, cause, exact)) if middle is None else middle
     basis = PROBED if by_probe else cause.saves.basis
     finding = fix.found(
@@ -185,6 +195,20 @@ def _within_noise(
         f"{basis}{_of_the_training(fix, cause, evidence)}",
     )
     return replace(finding, at_best=min(best, BEYOND))
+
+
+def _unevenly(fix: Fix, cause: Cause, bound: float, evidence: Evidence) -> float:
+    """Return a bound at the end where what goes took as long, and the rest as little, as may be.
+
+    Both were timed with the noise of the step: the gain, which is the one by the other, has both.
+    """
+    real, saves = evidence.times.real_, cause.saves
+    if isinstance(saves, Saving) and saves.ratio is not None:
+        return bound
+    if not isinstance(real, Measure) or not real.low or not real.high or bound <= 1:
+        return bound
+    limit = max(_part_at_most(fix, cause, end) for end in evidence.at_best())
+    return max(bound, min(1 + (bound - 1) * real.high / real.low, limit))
 
 
 def _look(fix: Fix, evidence: Evidence) -> Cause | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainperf.model.basics import Missing, Site, taken
+from trainperf.model.basics import Missing, Site, known, taken
 from trainperf.model.timing import Measure
 
 RankEnding = Literal["measured", "failed", "lost another", "cut short"]
@@ -170,7 +170,12 @@ class Parallel:
     notes: tuple[str, ...] = ()  # ranks with other scripts or versions, records cut short
 
     @property
+    def exchange_cost(self) -> Measure | None:
+        """What exchanging gradients takes of a step; None where that is not known."""
+        return None if self.exchange is None else known(self.exchange.seconds_)
+
+    @property
     def unmeasured(self) -> tuple[int, ...]:
         """Ranks whose own step is not known where that of others is: they may be late."""
-        known = {one.rank for one in self.processes if isinstance(one.local, Measure)}
-        return tuple(rank for rank in range(self.expected) if rank not in known) if known else ()
+        timed = {one.rank for one in self.processes if isinstance(one.local, Measure)}
+        return tuple(rank for rank in range(self.expected) if rank not in timed) if timed else ()

@@ -53,12 +53,14 @@ def bound(value: float) -> str:
     return f"{value:.2f}×" if value < 1.995 else f"{number(value, 2)}×"
 
 
-def measured(speedup: float, low: float | None, high: float | None, words: str = "") -> str:
-    """Write a measured speed-up with its interval: "1.92× (1.88 to 1.97)".
+def measured(speedup: float | None, low: float | None, high: float | None, words: str = "") -> str:
+    """Write a measured speed-up with its interval: "1.92× (1.88 to 1.97)"; "" for None.
 
     `words` stand behind the speed-up. No digit is written that the interval does not
     bear: two decimals, one from a half width of 0.1, none from one of 1.
     """
+    if speedup is None:
+        return ""
     if low is None or high is None or low == high:
         return f"{ratio(speedup)}{words}"
     half, decimals = (high - low) / 2, 2

@@ -19,7 +19,7 @@ from trainperf.diagnose.judging import first_verdict
 from trainperf.errors import TrainperfError
 from trainperf.evidence import read
 from trainperf.evidence.events import NoLoop, choose
-from trainperf.evidence.ranks import NO_LOOP, summarise
+from trainperf.evidence.parallel import NO_LOOP, summarise
 from trainperf.fixes.findings import shown_findings
 from trainperf.machine import inspect_machine
 from trainperf.model import Diagnosis, Ending, Event, Evidence, Rank, Recording, Trials

@@ -7,7 +7,7 @@ text means, not how it looks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trainperf.model import Diagnosis
@@ -155,22 +155,19 @@ Block = Heading | Gap | Prose | Code | Output | Bar | Table | Lines | Commands
 """The parts of a section."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """What a section of the report says."""
-
-    name: str
-    blocks: tuple[Block, ...]
+LABEL = 16
+"""Columns of the labels at the left of facts."""
 
 
 @dataclass
 class Page:
-    """The blocks of a section while it is written, for the `full` report or the short one.
+    """The blocks that a section writes, for the `full` report or the short one.
 
     `saved` is the name of the run and `patch_file` that of its patch, for commands; "" for none.
     """
 
-    full: bool = True
+    name: str = ""
+    full: bool = field(default=True, compare=False)
     saved: str = ""
     patch_file: str = ""
     blocks: list[Block] = field(default_factory=list)
@@ -191,9 +188,11 @@ class Page:
         """Write a paragraph."""
         self.add(Prose(worded(text), indent, label))
 
-    def fact(self, label: str, text: Words | str, width: int) -> None:
-        """Write what is said under a label."""
-        self.add(Prose(worded(text), 2, label, width))
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Write what is said under labels; nothing under those of which nothing is known."""
+        for label, text in facts:
+            if text:
+                self.add(Prose(say(text), 2, label, LABEL))
 
     def item(self, text: str) -> None:
         """Write an item of a list."""
@@ -221,19 +220,14 @@ class Page:
         self.add(Table(cells, tuple(header), tuple(right), tuple(elastic), tuple(lengths)))
 
 
+def given(write: Callable[[float], str], value: float | None) -> str:
+    """The value as `write` has it; "" for what is not known."""
+    return "" if value is None else write(value)
+
+
 def worded(text: Words | str) -> Words:
     """The words of a text that has no tone."""
     return say(text) if isinstance(text, str) else text
-
-
-def always(diagnosis: Diagnosis) -> bool:
-    """Whether a section stands in a short report: that of any run."""
-    return True
-
-
-def never(diagnosis: Diagnosis) -> bool:
-    """Whether a section stands in a short report: that of none."""
-    return False
 
 
 @dataclass(frozen=True)
@@ -241,14 +235,14 @@ class Section:
     """A part of the report on one matter: what writes it, and where it stands.
 
     Sections come in the order of their `place`; from `STEP` to `CHANGES` they tell where the time
-    goes. `short` says whether it stands in the short report of a run. `side` is the part of the
-    page in a browser that holds it, "" where that places it itself.
+    goes. `short` says whether it stands in the short report: of any run, or of this one. `side` is
+    the part of the page in a browser that holds it, "" where that places it itself.
     """
 
     name: str
     place: int
     write: Callable[[Diagnosis, Page], None]
-    short: Callable[[Diagnosis], bool] = never
+    short: bool | Callable[[Diagnosis], bool] = False
     side: str = "costs"
 
 

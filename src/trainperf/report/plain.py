@@ -73,9 +73,9 @@ def _last_shown(line: str) -> str:
     return shown[-1] if shown else line.rpartition("\r")[2]
 
 
-def place(site: Site, cwd: str) -> str:
-    """Return "file:line", the file relative to `cwd` where it stands beneath it."""
-    return spot(inside(site.file, cwd) or site.file, site.line)
+def place(site: Site | None, cwd: str) -> str:
+    """Return "file:line", the file relative to `cwd` where it stands beneath it; "" for None."""
+    return "" if site is None else spot(inside(site.file, cwd) or site.file, site.line)
 
 
 def places(sites: Sequence[Site], cwd: str, most: int = 3) -> str:

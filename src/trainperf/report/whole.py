@@ -8,7 +8,7 @@ from importlib import import_module
 from trainperf.model import Diagnosis
 from trainperf.model.discover import modules
 from trainperf.report import sections as folder
-from trainperf.report.document import Page, Section, Written
+from trainperf.report.document import Page, Section
 
 PROVEN = ("partial", "verdict", "output", "proofs", "notes", "next")
 """The sections of a short report on changes that were to be proved."""
@@ -24,7 +24,7 @@ def sections() -> tuple[Section, ...]:
 
 def report(
     diagnosis: Diagnosis, *, full: bool, saved: str = "", patch_file: str = ""
-) -> tuple[Written, ...]:
+) -> tuple[Page, ...]:
     """Return the `full` report, or what bears on the verdict and the changes.
 
     All where no step was timed. `saved` is the name `trainperf show` finds the run by,
@@ -33,11 +33,11 @@ def report(
     """
     full, written = full or diagnosis.step_s is None, []
     for section in sections():
-        short = section.name in PROVEN if diagnosis.proofs else section.short(diagnosis)
-        if not (full or short):
+        short = section.short if isinstance(section.short, bool) else section.short(diagnosis)
+        if not (full or (section.name in PROVEN if diagnosis.proofs else short)):
             continue
-        page = Page(full, saved, patch_file)
+        page = Page(section.name, full, saved, patch_file)
         section.write(diagnosis, page)
         if page.blocks:
-            written.append(Written(section.name, tuple(page.blocks)))
+            written.append(page)
     return tuple(written)

@@ -21,6 +21,10 @@ SIDES: dict[Category, str] = {
 """How a verdict begins, by the category of what it names."""
 
 
+MATTERS = 0.10
+"""Share of a step beyond which work is what it is bound by (XProf, tb_plugin: 10 %)."""
+
+
 class Case(NamedTuple):
     """What a verdict is on: the evidence, and its findings, the first of most weight."""
 

@@ -16,7 +16,7 @@ from trainperf.model import (
     Trial,
 )
 from trainperf.verdict import torch
-from trainperf.verdict.answer import Answer, Case
+from trainperf.verdict.answer import MATTERS, Answer, Case
 from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.steps import hidden_share
 
@@ -29,9 +29,6 @@ HIDDEN = 0.25
 BESIDE = 0.15
 """Share of a step beside the model above which a loop is not called healthy: no rule knows what
 else could be computed there."""
-
-SEEN = 0.10
-"""Share of its samples from which a loop that gets batches is probably bound by that."""
 
 UNEXPLAINED = 0.05
 """Share of a step that must be said to be lost to what is not known."""
@@ -168,17 +165,24 @@ def not_examined(evidence: Evidence) -> Answer:
 
 def probably(case: Case) -> Answer:
     """The answer where times do not settle: a suspect by what no clock disturbs, or none."""
-    evidence, first = case.evidence, case.first
-    if (found := _getting_batches(case) or torch.outside(case)) is not None:
-        return probable(found, evidence)
-    if first is not None and first.category in ("input", "storage"):
+    evidence, first, seen = case.evidence, case.first, case.evidence.seen
+    fetching, found = "", None
+    if seen and seen.samples >= LEAST_SAMPLES and evidence.loop.kind == "iterator":
+        often = f"in {percent(seen.input)} of {seen.samples} samples"
+        fetching = f"the loop's thread was getting its next batch {often}"
+        if seen.input_low >= MATTERS:
+            most = times(1 / max(0.05, 1 - seen.input_high))
+            waits = f"{fetching}, waiting for {input_culprit(evidence)}"
+            found = Answer("input", f"Input-bound, at most {most}: {waits}")
+    found = found or torch.outside(case)
+    if found is None and first is not None and first.category in ("input", "storage"):
         most = "" if first.bound is None else f", at most {times(first.bound)}"
-        text = f"Input-bound{most}: {first.title}"
-        return probable(Answer("input", text, names=first.id), evidence)
-    shown = _model(evidence)
-    if shown is None:
-        return not_examined(evidence)
-    return probable(Answer("model", f"Model-bound: {shown}", case.gain), evidence)
+        found = Answer("input", f"Input-bound{most}: {first.title}", names=first.id)
+    if found is None:
+        parts = torch.dearest(evidence)
+        sign = f"{parts} of a step" if parts else fetching or _free(evidence)
+        found = Answer("model", f"Model-bound: {sign}", case.gain) if sign else None
+    return not_examined(evidence) if found is None else probable(found, evidence)
 
 
 def _varying(evidence: Evidence) -> str:
@@ -201,39 +205,15 @@ def _remedy(evidence: Evidence) -> str:
     return "a longer --budget would examine it"
 
 
-def _getting_batches(case: Case) -> Answer | None:
-    """The loop's thread was often seen at getting its next batch."""
-    seen = case.evidence.seen
-    if seen is None or seen.samples < LEAST_SAMPLES or case.evidence.loop.kind != "iterator":
-        return None
-    if seen.input_low < SEEN:
-        return None
-    most = times(1 / max(0.05, 1 - seen.input_high))
-    text = (
-        f"Input-bound, at most {most}: the loop's thread was getting its next batch in "
-        f"{percent(seen.input)} of {seen.samples} samples, waiting for "
-        f"{input_culprit(case.evidence)}"
-    )
-    return Answer("input", text)
-
-
-def _model(evidence: Evidence) -> str | None:
-    """The sign that a step is mostly the model's own; None where there is none."""
-    if torch.taken_apart(evidence):
-        return f"{torch.dearest(evidence)} of a step"
-    seen = evidence.seen
-    if seen is not None and seen.samples >= LEAST_SAMPLES and evidence.loop.kind == "iterator":
-        return (
-            f"the loop's thread was getting its next batch in "
-            f"{percent(seen.input)} of {seen.samples} samples"
-        )
+def _free(evidence: Evidence) -> str:
+    """The sign in the times of a step that it is mostly the model's own; "" where there is none."""
     try:
         most = evidence.favourable().times
         ratio = most.real / most.resident
     except NotMeasured:
-        return None
+        return ""
     if ratio >= TELLS:
-        return None
+        return ""
     if ratio <= 1:
         return "free data made the step no faster"
     return f"free data would make the step at most {times(ratio)} as fast"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from trainperf.fixes import by_id
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
@@ -25,8 +26,6 @@ MOST = 0.5
 MOST_TOLD = 0.8
 """The share of what some lines take from which a finding that saves it is what tells of them."""
 
-_Order = tuple[int, float, int, str]
-
 
 def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ...]:
     """The findings worth a reader's time, best first.
@@ -47,7 +46,9 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
         if finding.bound is None or finding.bound > 1 + least:
             worth.append(finding)
     kept = [finding for finding in worth if not _told_by_others(finding, worth, evidence)]
-    return tuple(sorted(kept, key=lambda finding: _behind(finding, kept)))
+    return _ordered(
+        kept, _place, lambda other, finding: other.rewritable or _explains(other, finding)
+    )
 
 
 def _told_by_others(finding: Finding, others: list[Finding], evidence: Evidence) -> bool:
@@ -74,20 +75,23 @@ def _same_lines(site: Site, place: Site, whole: bool) -> bool:
     return site.line <= place.line <= max(site.line, site.end_line) or (whole and len(names) == 1)
 
 
-def _behind(finding: Finding, others: Iterable[Finding]) -> tuple[_Order, int]:
-    """Its place: its own, or right behind those that are to be tried first, if they are lower."""
-    ahead = [
-        (_order(other), 1)
-        for other in others
-        if other.id in _before(finding) and (other.rewritable or _explains(other, finding))
-    ]
-    return max([(_order(finding), 0), *ahead])
+def _ordered(
+    findings: Sequence[Finding],
+    place: Callable[[Finding], tuple[Any, ...]],
+    holds: Callable[[Finding, Finding], bool],
+) -> tuple[Finding, ...]:
+    """The findings by their places; right behind those that an expert tries before, if lower.
 
+    That is where the other `holds` back the finding (`Fix.try_before`).
+    """
 
-def _before(finding: Finding) -> tuple[str, ...]:
-    """The fixes that an expert makes before this one."""
-    fix = by_id().get(finding.id)
-    return () if fix is None else fix.try_before
+    def behind(finding: Finding) -> tuple[Any, ...]:
+        fix = by_id().get(finding.id)
+        before = () if fix is None else fix.try_before
+        others = (other for other in findings if other.id in before and holds(other, finding))
+        return max([(place(finding), 0), *((place(other), 1) for other in others)])
+
+    return tuple(sorted(findings, key=behind))
 
 
 def _explains(storage: Finding, finding: Finding) -> bool:
@@ -97,7 +101,7 @@ def _explains(storage: Finding, finding: Finding) -> bool:
     return 1 - 1 / storage.bound >= MOST * (1 - 1 / finding.bound)
 
 
-def _order(finding: Finding) -> _Order:
+def _place(finding: Finding) -> tuple[int, float, int, str]:
     if finding.bound is None:
         return 0 if finding.category == "environment" else 3, 0.0, 0, finding.id
     if finding.own is not None and finding.own.surely:
@@ -127,12 +131,7 @@ def after_trials(
             return 0, -share * (1 - 1 / (trial.speedup or 1.0))
         return (2, -(trial.speedup or 0.0)) if trial.outcome is Outcome.CHANGES else (3, 0.0)
 
-    def order(finding: Finding) -> tuple[tuple[int, float], int]:
-        own, before = gave(finding), _before(finding)
-        ahead = [(gave(other), 1) for other in findings if other.id in before]
-        return max([(own, 0), *(place for place in ahead if place[0][0] == own[0])])
-
-    return tuple(sorted(findings, key=order))
+    return _ordered(findings, gave, lambda other, finding: gave(other)[0] == gave(finding)[0])
 
 
 def share_compared(finding: Finding, trial: Trial, evidence: Evidence) -> float:

@@ -21,7 +21,7 @@ from trainperf.model import (
 )
 from trainperf.model.words import ranks, size
 from trainperf.verdict import torch
-from trainperf.verdict.answer import SIDES, Answer, Case
+from trainperf.verdict.answer import MATTERS, SIDES, Answer, Case
 from trainperf.verdict.culprit import input_culprit
 
 NOISY = 0.25
@@ -30,60 +30,45 @@ NOISY = 0.25
 MOSTLY_LOST = 0.5
 """Below this utilisation a step is bound by what it loses, or by nothing that is known."""
 
-HOST_SHARE = 0.10
-"""Host work beyond this share of a step is what the step is bound by (XProf: 10 %)."""
-
-EXPOSED = 0.10
-"""An exchange beyond this share of a step is what it is bound by (tb_plugin: 10 %)."""
-
 VARYING = 8.0
 """An exchange that takes so many times its all-reduces alone, which are short against a
 step, is mostly waiting for whichever rank is late (sharing cores with training, all-reduces
 took two to three times what they take alone)."""
 
-_MOST = 0.5
+MOST = 0.5
 """The share of the waiting that storage, or a straggler's input, must take to be its cause."""
 
-_ALIKE = 0.9
+ALIKE = 0.9
 """Bounds that differ by less than the noise of a step are as good as equal."""
 
 
 def by_times(case: Case) -> Answer | None:
     """What the step is bound by; None where its times do not tell."""
-    utilization = case.evidence.known_utilization
-    resident, used = utilization is not None, 1.0 if utilization is None else utilization
-    bound = resident and case.evidence.input_bound
-    mostly_used = resident and used >= MOSTLY_LOST
-    filled = resident and used >= INPUT_BOUND_BELOW
+    evidence, used = case.evidence, case.evidence.known_utilization
+    if used is None:
+        return sync_bound(case) or _without_resident(case)
+    mostly_used, filled = used >= MOSTLY_LOST, used >= INPUT_BOUND_BELOW
+    # resident batches trace nothing anew
+    traced = evidence.torch_ is not None or 1 - used > MATTERS
     rows: tuple[tuple[bool, Callable[[Case], Answer | None]], ...] = (
         (True, sync_bound),
-        (not resident, _without_resident),
-        (bound, _storage_bound),
-        (bound, _input),
-        (resident, torch.compiling),
-        (1 - used > HOST_SHARE, _tracing),  # resident batches trace nothing anew
+        (evidence.input_bound, _input),
+        (traced, compiling),
         (mostly_used, _eager),
         (mostly_used, _host),
-        (mostly_used, _tracing),
+        (mostly_used, compiling),
         (mostly_used, torch.outside),
-        (used < INPUT_BOUND_BELOW, _counted_limit),
-        (filled, _held_back),
+        (True, _held_back),
         (filled, _model),
     )
     answers = (judge(case) for holds, judge in rows if holds)
     return next((answer for answer in answers if answer is not None), None)
 
 
-def noise_of(evidence: Evidence, answer: Answer) -> float:
-    """The noise of what an answer concerns: what is lost to the input was told by neighbours."""
-    lost = answer.side in ("input", "storage")
-    return evidence.times.loss_noise if lost else evidence.times.noise
-
-
 def _without_resident(case: Case) -> Answer | None:
     evidence, first = case.evidence, case.first
-    if torch.taken_apart(evidence):
-        return torch.compiling(case) or torch.outside(case) or torch.model_bound(case)
+    if torch.dearest(evidence):
+        return compiling(case) or torch.outside(case) or torch.model_bound(case)
     if first is None:
         return None
     text = f"{first.title}. Each step takes {ms(evidence.times.real)}"
@@ -103,17 +88,14 @@ def sync_bound(case: Case) -> Answer | None:
     job, step = evidence.parallel_, evidence.times.real
     if job is None:
         return None
-    resident = evidence.times.resident_
-    lost = 0.0
-    if isinstance(resident, Measure) and evidence.input_bound:
-        lost = step - resident.seconds
-    cost = None if job.exchange is None else known(job.exchange.seconds_)
-    sure = cost is not None and cost.low and cost.seconds > EXPOSED * step
+    resident, cost = known(evidence.times.resident_), job.exchange_cost
+    lost = step - resident.seconds if resident is not None and evidence.input_bound else 0.0
+    sure = cost is not None and cost.low and cost.seconds > MATTERS * step
     exchange_s = cost.seconds if cost is not None and sure else 0.0
-    stragglers = (straggler for straggler in job.stragglers if straggler.share > EXPOSED)
+    stragglers = (straggler for straggler in job.stragglers if straggler.share > MATTERS)
     late = max(stragglers, key=lambda straggler: straggler.behind_s, default=None)
     if late is not None:
-        own = _MOST * lost if late.phase == "input" else lost
+        own = MOST * lost if late.phase == "input" else lost
         if late.behind_s >= max(exchange_s, own):
             return Answer("sync", _waiting(job, late))
     if job.exchange is not None and exchange_s and exchange_s >= lost:
@@ -127,11 +109,11 @@ def hidden_share(evidence: Evidence) -> float:
     0 where it was told apart, or where it is no more than a tenth.
     """
     job, real = evidence.parallel_, known(evidence.times.real_)
-    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    cost = None if job is None else job.exchange_cost
     if cost is None or real is None or cost.low is None or cost.low > 0 or cost.high is None:
         return 0.0
     share = min(1.0, cost.high / real.seconds) if real.seconds > 0 else 0.0
-    return share if share > EXPOSED else 0.0
+    return share if share > MATTERS else 0.0
 
 
 def _exchanging(job: Parallel, exchange: Exchange, seconds: float, step: float) -> str:
@@ -142,7 +124,7 @@ def _exchanging(job: Parallel, exchange: Exchange, seconds: float, step: float) 
     alone, unknown = exchange.all_reduce, job.unmeasured
     text = f"Sync-bound: {percent(seconds / step)} of each step passes in "
     if isinstance(alone, AllReduce) and not unknown:
-        short = alone.seconds < EXPOSED / 2 * step
+        short = alone.seconds < MATTERS / 2 * step
         if short and exchange.seconds > VARYING * alone.seconds:
             return (
                 f"{text}waiting of {many} for one another: what each takes varies from step to "
@@ -160,7 +142,7 @@ def _waiting(job: Parallel, late: Straggler) -> str:
         f"{late.rank}"
     )
     others = [straggler for straggler in job.stragglers if straggler.rank != late.rank]
-    if more := sum(straggler.share > EXPOSED for straggler in others):
+    if more := sum(straggler.share > MATTERS for straggler in others):
         text += f" (and {more} more)"
     own = {
         rank.rank: rank.local.seconds for rank in job.processes if isinstance(rank.local, Measure)
@@ -180,59 +162,27 @@ def _waiting(job: Parallel, late: Straggler) -> str:
 
 
 def _input(case: Case) -> Answer:
-    evidence = case.evidence
-    real, resident = evidence.times.real, evidence.times.resident
-    if _contended(evidence):
-        into = (
-            "goes into handing batches over and sharing cores with the input, which alone makes "
-            f"one in {ms(evidence.times.input)}"
-        )
-    else:
-        verb = "goes into" if evidence.loop.kind == "call" else "waits for"
-        into = f"{verb} {input_culprit(evidence)}"
-    return Answer("input", f"{_free(evidence)}; {percent(1 - resident / real)} of each step {into}")
-
-
-def _free(evidence: Evidence, side: str = "Input") -> str:
-    """What free data would give, which is as sure as what a step loses to its input."""
-    most = "at most " if evidence.times.loss_noise > NOISY else ""
-    ratio = times(evidence.times.real / evidence.times.resident)
-    return f"{side}-bound: the step could run {most}{ratio} as fast if data were free"
-
-
-def _contended(evidence: Evidence) -> bool:
-    """Whether the input alone is far quicker than what its presence costs a step.
-
-    Drained, it is opened once: of one that each step opens anew that says nothing.
-    """
-    measure = evidence.times.input_
-    if not isinstance(measure, Measure) or evidence.loop.opened_each is not None:
-        return False
-    return measure.seconds < 0.5 * (evidence.times.real - evidence.times.resident)
-
-
-def _storage_bound(case: Case) -> Answer | None:
-    """The step waits for its input, and most of that is files or objects on their way.
-
-    None where no finding measured that, or other work takes more of the waiting.
-    """
-    evidence = case.evidence
-    known = (finding.waits for finding in case.findings if finding.category == "storage")
-    found = max(filter(None, known), key=lambda waits: waits.seconds, default=None)
-    if found is None:
-        return None
-    real, resident = evidence.times.real, evidence.times.resident
-    waiting = real - resident
-    seconds = min(found.most_s, waiting)
-    if seconds < _MOST * waiting:
-        return None
+    """The step waits for its input: for files or objects, where a finding says so of most of it."""
+    evidence, clock = case.evidence, case.evidence.times
+    real, waiting = clock.real, clock.real - clock.resident
     verb = "goes into" if evidence.loop.kind == "call" else "waits for"
-    most = "up to " if found.most_s > min(found.seconds, waiting) else ""
+    most = "at most " if clock.loss_noise > NOISY else ""
     text = (
-        f"{_free(evidence, 'Storage')}; {percent(1 - resident / real)} of each step {verb} data, "
-        f"{most}{ms(seconds)} of its {ms(real)} for {found.what}"
+        f"-bound: the step could run {most}{times(real / clock.resident)} as fast if data were "
+        f"free; {percent(1 - clock.resident / real)} of each step"
     )
-    return Answer("storage", text)
+    storage = (finding.waits for finding in case.findings if finding.category == "storage")
+    waits = max(filter(None, storage), key=lambda waits: waits.seconds, default=None)
+    if waits is not None and (seconds := min(waits.most_s, waiting)) >= MOST * waiting:
+        most = "up to " if waits.most_s > min(waits.seconds, waiting) else ""
+        data = f"data, {most}{ms(seconds)} of its {ms(real)} for {waits.what}"
+        return Answer("storage", f"Storage{text} {verb} {data}")
+    # The input alone is drained, opened once: of one that each step opens anew that says nothing.
+    alone = known(clock.input_) if evidence.loop.opened_each is None else None
+    if alone is None or alone.seconds >= 0.5 * waiting:
+        return Answer("input", f"Input{text} {verb} {input_culprit(evidence)}")
+    crowded = "goes into handing batches over and sharing cores with the input, which alone makes"
+    return Answer("input", f"Input{text} {crowded} one in {ms(alone.seconds)}")
 
 
 # ------------------------------------------------------------------------------------- host
@@ -261,7 +211,7 @@ def _host(case: Case) -> Answer | None:
         return None
     # Where the machine was slower while resident steps ran, so was the host's part of them.
     share = host / max(real, evidence.times.resident, host)
-    if share < HOST_SHARE or (1 - evidence.utilization > share and not evidence.waiting_is_real):
+    if share < MATTERS or (1 - evidence.utilization > share and not evidence.waiting_is_real):
         return None  # more of it may be waiting, of which less than half is sure
     keras = evidence.framework.keras is not None
     culprit = "callbacks, logging and Keras's own Python" if keras else "callbacks and logging"
@@ -275,43 +225,46 @@ def _host(case: Case) -> Answer | None:
     return Answer("host", text)
 
 
-def _tracing(case: Case) -> Answer | None:
-    found = case.evidence.retracing
-    share = case.evidence.tracing_s / case.evidence.times.real
-    if found is None or share < HOST_SHARE:
+def compiling(case: Case) -> Answer | None:
+    """Tracing or compiling again takes a tenth of the steps or more; None where it does not."""
+    evidence = case.evidence
+    taken = evidence.tracing_s / evidence.times.real
+    if taken < MATTERS:
+        return None
+    share, traced = percent(min(1.0, taken)), evidence.retracing
+    if evidence.torch_ is not None and (again := evidence.torch_.compiling.recompiling):
+        text = f"compiling: `{again.function}` is compiled again and again, which takes {share}"
+        return Answer("host", f"Held up by {text} of each step")
+    if traced is None:
         return None
     text = (
-        f"Held up by tracing: `{found.function}` was traced {found.count} times again in "
-        f"{found.steps} steps; traces and the first runs of new graphs take "
-        f"{percent(min(1.0, share))} of a step"
+        f"tracing: `{traced.function}` was traced {traced.count} times again in {traced.steps} "
+        f"steps; traces and the first runs of new graphs take {share}"
     )
-    return Answer("host", text)
+    return Answer("host", f"Held up by {text} of a step")
 
 
 # -------------------------------------------------------------------- the machine, the model
 
 
-def _counted_limit(case: Case) -> Answer | None:
-    """The limit that the kernel's or the driver's own counts show, whatever times say."""
-    fix = None if case.first is None else by_id().get(case.first.id)
-    return _held_back(case) if fix is not None and fix.counted else None
-
-
 def _held_back(case: Case) -> Answer | None:
-    """The machine, as it is set up, is what a step loses most to."""
-    first = case.first
+    """The machine, as it is set up, is what a step loses most to.
+
+    Of a step that waits it is that where the kernel's or the driver's own counts show it.
+    """
+    first, used = case.first, case.evidence.utilization
     if first is None or first.category != "environment" or first.bound is None:
+        return None
+    fix = by_id().get(first.id)
+    if used < INPUT_BOUND_BELOW and not (fix is not None and fix.counted):
         return None
     # A quota is the cause where threads that are too many for it promise the same.
     quota = next((finding for finding in case.findings if concern(finding) == "quota"), None)
-    if quota is not None and quota.bound is not None and quota.bound >= _ALIKE * first.bound:
+    if quota is not None and quota.bound is not None and quota.bound >= ALIKE * first.bound:
         first = quota
-    return Answer(
-        "environment",
-        f"{first.title}: each step takes {ms(case.evidence.times.real)}",
-        gain=Case(case.evidence, (first,)).gain,
-        names=first.id,
-    )
+    gain = Case(case.evidence, (first,)).gain
+    text = f"{first.title}: each step takes {ms(case.evidence.times.real)}"
+    return Answer("environment", text, gain=gain, names=first.id)
 
 
 def _model(case: Case) -> Answer:

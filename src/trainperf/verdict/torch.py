@@ -7,10 +7,7 @@ from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._step import call
 from trainperf.model import INPUT_BOUND_BELOW, Evidence, FunctionCost, Site
 from trainperf.model.torch.step import HOOK_S
-from trainperf.verdict.answer import Answer, Case
-
-OUTSIDE_SHARE = 0.10
-"""Work outside the model beyond this share of a step is what it is bound by (XProf: 10 %)."""
+from trainperf.verdict.answer import MATTERS, Answer, Case
 
 SLOWED = 1 / 3
 """So much of what else made the steps slower that were taken apart is added to the line."""
@@ -43,32 +40,21 @@ def outside(case: Case) -> Answer | None:
     dearest_part = max((parts.get(name, 0.0) for name in MODEL), default=0.0)
     if dearest_part > TIMES_AS_MUCH * max(own, waiting):
         return None
-    if max(own, waiting) < max(OUTSIDE_SHARE, lost if lost > 1 - INPUT_BOUND_BELOW else 0.0):
+    if max(own, waiting) < max(MATTERS, lost if lost > 1 - INPUT_BOUND_BELOW else 0.0):
         return None
     if waiting > own:
         return Answer("host", _synchronised(evidence, waiting))
     slowed = max(0.0, 1 - real / sum(_seconds(evidence).values()))
-    if own < OUTSIDE_SHARE + SLOWED * slowed:
+    if own < MATTERS + SLOWED * slowed:
         return None
     return Answer("host", _host(evidence, parts, own))
 
 
-def compiling(case: Case) -> Answer | None:
-    """Compiling again takes a tenth of the steps or more; None where it does not."""
-    evidence = case.evidence
-    seen = evidence.torch_ and evidence.torch_.compiling.recompiling
-    share = evidence.tracing_s / evidence.times.real
-    if not seen or share < OUTSIDE_SHARE:
-        return None
-    text = (
-        f"Held up by compiling: `{seen.function}` is compiled again and again, which takes "
-        f"{percent(min(1.0, share))} of each step"
-    )
-    return Answer("host", text)
-
-
 def dearest(evidence: Evidence) -> str:
-    """The parts of the model's own work, the dearest first: "backward 55 %, forward 30 %"."""
+    """The parts of the model's own work, the dearest first: "backward 55 %, forward 30 %".
+
+    "" where it was not taken apart.
+    """
     parts = _shares(evidence)
     told = sorted((name for name in MODEL if name in parts), key=lambda name: -parts[name])
     called = {"graph": "a replayed CUDA graph"}
@@ -83,7 +69,7 @@ def model_bound(case: Case) -> Answer | None:
     own = own_share(case.evidence)
     if _shares(case.evidence).get("input", 0.0) > own:
         return None
-    much = "nearly all" if own > 1 - OUTSIDE_SHARE else percent(own)
+    much = "nearly all" if own > 1 - MATTERS else percent(own)
     text = (
         f"Model-bound: each step takes {ms(case.evidence.times.real)}, {much} of it the "
         f"model's own work ({dearest(case.evidence)})"
@@ -95,11 +81,6 @@ def own_share(evidence: Evidence) -> float:
     """The share of a step that is forward, backward and optimizer; 0 where that is not known."""
     parts = _shares(evidence)
     return sum(parts.get(name, 0.0) for name in MODEL)
-
-
-def taken_apart(evidence: Evidence) -> bool:
-    """Whether it is known how the model's own work divides."""
-    return any(name in _shares(evidence) for name in MODEL)
 
 
 def _shares(evidence: Evidence) -> dict[str, float]:

@@ -27,7 +27,7 @@ from trainperf.model.words import budget, measured, seconds
 from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.grades import probable, probably, sound, tried
 from trainperf.verdict.order import share_compared
-from trainperf.verdict.steps import NOISY, by_times, noise_of, own_code
+from trainperf.verdict.steps import NOISY, by_times, own_code
 
 SLOW_START_S, TIMED_STEPS = 10.0, 12
 """A start to the end of the first step that long may be its step's, of which so many are timed
@@ -109,7 +109,10 @@ def _graded(case: Case, trials: Sequence[Trial]) -> Answer:
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
     if not case.findings and settled and found.side in ("model", "none"):
         return mostly_outside(case, NOT_HEALTHY) or sound(evidence, trials)
-    loud = found.side != "environment" and noise_of(evidence, found) > NOISY
+    # what is lost to the input was told by neighbouring steps
+    lost = found.side in ("input", "storage")
+    noise = evidence.times.loss_noise if lost else evidence.times.noise
+    loud = found.side != "environment" and noise > NOISY
     return probable(found, evidence) if loud else found
 
 

@@ -7,7 +7,12 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.step import gpu_may_be_full, step_seconds, threads_variable
+from trainperf.fixes.common.step import (
+    bound_if_saved,
+    gpu_may_be_full,
+    step_seconds,
+    threads_variable,
+)
 from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
 from trainperf.fixes.dataloader._loader import ranks
@@ -119,7 +124,7 @@ class OmpThreads(Fix):
         alone = is_taken(evidence.times.resident_)  # a step that may wait is not all operations
         saves = Saving(
             f"operations spread over {cores} threads without loss",
-            lambda: step_seconds(evidence) * (1 - threads / cores),
+            ratio=lambda: bound_if_saved(evidence, step_seconds(evidence) * (1 - threads / cores)),
         )
         if not few:
             saves = Saving(

@@ -6,7 +6,7 @@ import ast
 
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import at_most, resident_seconds
+from trainperf.fixes.common.step import at_most, bound_if_saved, resident_seconds
 from trainperf.fixes.common.words import at, ms
 from trainperf.fixes.rows import Callee
 from trainperf.model import Equivalence, Evidence, Finding
@@ -17,6 +17,11 @@ dataset = strategy.experimental_distribute_dataset(dataset)
 for batch in dataset:
     strategy.run(train_step, args=(batch,))  # its loss: the sum over the global batch's size
 """
+
+
+def _divided(evidence: Evidence, replicas: int) -> float:
+    """The speed-up at most if each of the replicas had its part of the step."""
+    return bound_if_saved(evidence, resident_seconds(evidence) * (1 - 1 / replicas))
 
 
 class TfStrategyDataset(Fix):
@@ -51,7 +56,7 @@ class TfStrategyDataset(Fix):
             f"{ms(evidence.times.real)}.",
             saves=Saving(
                 f"each replica computes 1/{found.replicas} of what it does now",
-                lambda: resident_seconds(evidence) * (1 - 1 / found.replicas),
+                ratio=lambda: _divided(evidence, found.replicas),
             ),
             where=tuple(site for site in (found.where, found.dataset_where) if site is not None),
             advice="Distribute the dataset, and divide the loss by the size of the global batch.",
@@ -98,7 +103,7 @@ class TfStrategyScope(Fix):
             "`fit` trains on one of them.",
             saves=Saving(
                 f"the step spread over {found.replicas} devices, without exchanging gradients",
-                lambda: resident_seconds(evidence) * (1 - 1 / found.replicas),
+                ratio=lambda: _divided(evidence, found.replicas),
             ),
             where=(*found.models_outside, *others),
             snippet=IN_SCOPE,

@@ -18,7 +18,6 @@ from trainperf.report.document import (
     Commands,
     Page,
     Section,
-    always,
     say,
 )
 from trainperf.report.level import rejected
@@ -268,11 +267,11 @@ def _nothing(diagnosis: Diagnosis) -> str:
 
 
 SECTIONS = (
-    Section("predicted", CHANGES + 70, predicted, always),
+    Section("predicted", CHANGES + 70, predicted, True),
     Section("not_measured", END, not_measured, _is_open, side="not-measured"),
     Section("notes", END + 10, notes, _is_open, side="notes"),
-    Section("ignored", END + 20, ignored, always, side="ignored"),
-    Section("trace", END + 30, traced, always),
-    Section("next", END + 40, next_steps, always, side="next"),
-    Section("answer", END + 70, last_line, always, side=""),
+    Section("ignored", END + 20, ignored, True, side="ignored"),
+    Section("trace", END + 30, traced, True),
+    Section("next", END + 40, next_steps, True, side="next"),
+    Section("answer", END + 70, last_line, True, side=""),
 )

@@ -24,7 +24,6 @@ from trainperf.report.document import (
     Page,
     Section,
     Words,
-    always,
     exactly,
     plain_text,
     say,
@@ -123,13 +122,10 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
     bound = "" if finding.bound is None else f"at most {units.bound(finding.bound)}"
     predicted = f"predicted {bound}" if bound else ""
     if trial is not None and rejected(trial):
-        figure = ""
-        if trial.speedup is not None:
-            figure = units.measured(trial.speedup, trial.low, trial.high)
-            figure += of_what(trial, diagnosis)
-        said = "; ".join(
-            filter(None, (", ".join(filter(None, (figure, predicted))), trial.reason.strip()))
-        )
+        figure = units.measured(trial.speedup, trial.low, trial.high)
+        figure += of_what(trial, diagnosis) if figure else ""
+        figures = ", ".join(filter(None, (figure, predicted)))
+        said = "; ".join(filter(None, (figures, trial.reason.strip())))
         return say(": ".join(filter(None, (str(trial.outcome), said))))
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
@@ -205,6 +201,6 @@ def _failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
 
 
 SECTIONS = (
-    Section("findings", CHANGES, findings, always, side="changes"),
-    Section("experiment", CHANGES + 50, experiment, always, side="experiment"),
+    Section("findings", CHANGES, findings, True, side="changes"),
+    Section("experiment", CHANGES + 50, experiment, True, side="experiment"),
 )

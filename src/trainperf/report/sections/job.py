@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainperf.model import Diagnosis, Exchange, Measure, Parallel, Rank, known
 from trainperf.model import words as units
-from trainperf.report.document import ALARM, CHANGES, SHORT, STEP, Page, Section, Words, always, say
+from trainperf.report.document import ALARM, CHANGES, SHORT, STEP, Page, Section, Words, given, say
 from trainperf.report.plain import place
 from trainperf.report.sections._shares import EXPOSED, waits_s
 
@@ -14,9 +14,6 @@ MOST_RANKS = 8
 """Beyond so many ranks only some are shown: the quickest, the median, the slowest."""
 
 SLOWEST = 4
-
-LABEL = 18
-"""Columns of the labels at the left of the facts."""
 
 
 def absent(diagnosis: Diagnosis, page: Page) -> None:
@@ -46,28 +43,15 @@ def ranks(diagnosis: Diagnosis, page: Page) -> None:
         return
     page.heading("Ranks")
     late = {straggler.rank for straggler in job.stragglers}
-    rows: list[list[Words | str]] = [
-        [
-            say(str(rank.rank), SHORT if rank.rank in late else ""),
-            which,
-            rank.host if job.hosts > 1 else "",
-            rank.device,
-            *_times(rank, job),
-        ]
-        for rank, which in _shown(job.processes, timed)
-    ]
-    page.table(
-        rows,
-        header=("rank", "", "host", "device", "step", "without exchange", "input", "waits"),
-        right=(0, 4, 5, 6, 7),
-        elastic=(2, 3),
-    )
-
-
-def _times(rank: Rank, job: Parallel) -> list[str]:
-    times = (known(time) for time in (rank.real, rank.local, rank.input_))
-    values = [*(None if time is None else time.seconds for time in times), waits_s(rank, job)]
-    return ["" if value is None else units.seconds(value) for value in values]
+    rows: list[list[Words | str]] = []
+    for rank, which in _shown(job.processes, timed):
+        number = say(str(rank.rank), SHORT if rank.rank in late else "")
+        times = (known(time) for time in (rank.real, rank.local, rank.input_))
+        values = (*(None if time is None else time.seconds for time in times), waits_s(rank, job))
+        taken = (given(units.seconds, value) for value in values)
+        rows.append([number, which, rank.host if job.hosts > 1 else "", rank.device, *taken])
+    header = ("rank", "", "host", "device", "step", "without exchange", "input", "waits")
+    page.table(rows, header=header, right=(0, 4, 5, 6, 7), elastic=(2, 3))
 
 
 def _shown(every: Sequence[Rank], timed: Sequence[Rank]) -> list[tuple[Rank, str]]:
@@ -102,7 +86,7 @@ def scaling(diagnosis: Diagnosis, page: Page) -> None:
             str(point.devices),
             units.seconds(point.real_s),
             "" if point.samples_per_s is None else units.rate(point.samples_per_s, "samples"),
-            "" if point.efficiency is None else units.share(point.efficiency),
+            given(units.share, point.efficiency),
         ]
         for point in job.scaling
     ]
@@ -115,15 +99,14 @@ def exchange(diagnosis: Diagnosis, page: Page) -> None:
     if job is None or job.exchange is None:
         return
     page.heading("Exchange of gradients")
-    for label, text in _facts(job, job.exchange, diagnosis):
-        page.fact(label, text, LABEL)
+    page.facts(_facts(job, job.exchange, diagnosis))
 
 
 def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     over = f" over {found.backend}" if found.backend else ""
     made = (*job.ddp, diagnosis.evidence.strategy)
     where = next((one.where for one in made if one and one.where), None)
-    at = "" if where is None else f", {place(where, diagnosis.cwd)}"
+    at = f", {place(where, diagnosis.cwd)}" if where else ""
     yield "By", f"{found.method}{over}, {units.count(found.replicas, 'replica')}{at}"
     cost = found.seconds_
     if isinstance(cost, Measure):
@@ -140,7 +123,7 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
         yield "Gradients", f"{units.size(found.bytes)} from each replica in a step"
     if (alone := known(found.all_reduce)) is not None:
         speed = f"{units.size(alone.bus_bytes_s)}/s on the bus"
-        yield "All-reduce alone", f"{units.seconds(alone.seconds)}, {speed}"
+        yield "One all-reduce", f"{units.seconds(alone.seconds)}, {speed}"
 
 
 def remains(diagnosis: Diagnosis, page: Page) -> None:
@@ -174,9 +157,9 @@ def _waits(diagnosis: Diagnosis) -> bool:
 
 
 SECTIONS = (
-    Section("absent", 20, absent, always, side=""),
+    Section("absent", 20, absent, True, side=""),
     Section("ranks", STEP + 40, ranks, _waits, side="job"),
     Section("exchange", STEP + 50, exchange, _synchronised, side="job"),
     Section("scaling", STEP + 60, scaling, side="job"),
-    Section("remains", CHANGES + 10, remains, always, side="changes"),
+    Section("remains", CHANGES + 10, remains, True, side="changes"),
 )

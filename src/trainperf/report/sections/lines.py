@@ -20,7 +20,6 @@ from trainperf.report.document import (
     Page,
     Section,
     SourceRow,
-    always,
 )
 from trainperf.report.plain import place
 
@@ -187,4 +186,4 @@ def _kind(line: Line, kind: LineKind) -> str:
     return KINDS[kind][0]
 
 
-SECTIONS = (Section("lines", STEP + 30, tree, always, side="step"),)
+SECTIONS = (Section("lines", STEP + 30, tree, True, side="step"),)

@@ -7,10 +7,7 @@ from typing import Any
 
 from trainperf.model import ContainerUse, Diagnosis, Machine, PhaseUse, Torch
 from trainperf.model import words as units
-from trainperf.report.document import STEP, Page, Section, always
-
-LABEL = 9
-"""Columns of the names at the left."""
+from trainperf.report.document import STEP, Page, Section
 
 LEAST_READ = 100 * 1024
 """Bytes a second below which what is read from a disk is not worth a word."""
@@ -45,54 +42,45 @@ def devices(diagnosis: Diagnosis, page: Page) -> None:
     used = {one.index for one in evidence.device.used}
     every = not used or None in used or evidence.parallel_ is not None
     gpus = [gpu for gpu in (use.gpu if use else ()) if every or gpu["index"] in used]
-    rows = [(f"GPU {gpu['index']}", _gpu(gpu)) for gpu in gpus]
-    rows.append(("Memory", _device_memory(evidence.torch_)))
-    rows.append(("Host", [] if use is None else _host(use, evidence.machine)))
-    if not any(told for _, told in rows):
-        return
-    page.heading("Machine")
-    for name, told in rows:
-        if told:
-            page.fact(name, "; ".join(told), LABEL)
+    rows = [(f"GPU {gpu['index']}", "; ".join(_gpu(gpu))) for gpu in gpus]
+    rows.append(("Memory", "; ".join(_device_memory(evidence.torch_))))
+    rows.append(("Host", "" if use is None else "; ".join(_host(use, evidence.machine))))
+    if any(told for _, told in rows):
+        page.heading("Machine")
+        page.facts(rows)
 
 
-def _host(use: PhaseUse, machine: Machine) -> list[str]:
-    told = []
+def _host(use: PhaseUse, machine: Machine) -> Iterator[str]:
     if use.cpu_cores is not None:
-        told.append(f"{use.cpu_cores:.2g} of {units.cores(machine.cores)} busy")
+        yield f"{use.cpu_cores:.2g} of {units.cores(machine.cores)} busy"
     if use.rss_peak is not None:
-        told.append(f"memory {units.size(use.rss_peak)}")
+        yield f"memory {units.size(use.rss_peak)}"
     if use.read_bytes_s is not None and use.read_bytes_s >= LEAST_READ:
-        told.append(f"reading {units.size(use.read_bytes_s)}/s")
-    return told
+        yield f"reading {units.size(use.read_bytes_s)}/s"
 
 
-def _device_memory(torch: Torch | None) -> list[str]:
+def _device_memory(torch: Torch | None) -> Iterator[str]:
     """Say what the framework's allocator counted on the GPU."""
     memory = {} if torch is None else torch.memory
-    told = []
     if (reserved := memory.get("reserved_peak")) is not None:
         total = memory.get("total")
         of = f" of {units.size(total)} ({units.share(reserved / total)})" if total else ""
-        told.append(f"PyTorch reserved {units.size(reserved)}{of}")
+        yield f"PyTorch reserved {units.size(reserved)}{of}"
     if retries := memory.get("retries"):
-        told.append(f"emptied its cache to find room {units.count(retries, 'time')}")
-    return told
+        yield f"emptied its cache to find room {units.count(retries, 'time')}"
 
 
-def _gpu(gpu: dict[str, Any]) -> list[str]:
+def _gpu(gpu: dict[str, Any]) -> Iterator[str]:
     """Say in words what is known of a GPU; what the driver did not say is left out."""
-    told = []
     if (busy := gpu.get("utilization_percent")) is not None:
-        told.append(f"a kernel ran {busy:.0f} % of the time")
+        yield f"a kernel ran {busy:.0f} % of the time"
     for key, words in (("sm_active", "SMs active"), ("tensor_active", "tensor cores")):
         if (value := gpu.get(key)) is not None:
-            told.append(f"{words} {units.share(value)}")
+            yield f"{words} {units.share(value)}"
     if (used := gpu.get("memory_used_peak")) is not None:
-        told.append(f"memory {units.size(used)}")
+        yield f"memory {units.size(used)}"
     if throttle := gpu.get("throttle_shares"):
-        told.append(f"slowed down by {', '.join(throttle)}")
-    return told
+        yield f"slowed down by {', '.join(throttle)}"
 
 
 def limits(diagnosis: Diagnosis, page: Page) -> None:
@@ -117,7 +105,7 @@ def _limits(use: ContainerUse) -> Iterator[str]:
 
 
 SECTIONS = (
-    Section("running", STEP, running, always),
+    Section("running", STEP, running, True),
     Section("devices", STEP + 110, devices, side="machine"),
-    Section("limits", STEP + 115, limits, always, side="machine"),
+    Section("limits", STEP + 115, limits, True, side="machine"),
 )

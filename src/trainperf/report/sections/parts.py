@@ -19,6 +19,7 @@ from trainperf.report.document import (
     Page,
     Section,
     Words,
+    given,
     say,
 )
 from trainperf.report.plain import place
@@ -113,14 +114,9 @@ def log_calls(diagnosis: Diagnosis, page: Page) -> None:
     ]
     _calls("Logging, progress bars and callbacks", "calls", rows, diagnosis, page)
     rows = [
-        (
-            one.name,
-            one.where,
-            one.batch_s,
-            "" if one.epoch_s is None else units.seconds(one.epoch_s),
-        )
-        for one in diagnosis.evidence.callbacks
-        if one.batch_s >= CALLBACK_MATTERS * real or (diagnosis.step_s and one.epoch_s)
+        (cost.name, cost.where, cost.batch_s, given(units.seconds, cost.epoch_s))
+        for cost in diagnosis.evidence.callbacks
+        if cost.batch_s >= CALLBACK_MATTERS * real or (diagnosis.step_s and cost.epoch_s)
     ]
     _calls("Callbacks", "per epoch", rows, diagnosis, page)
 
@@ -136,7 +132,7 @@ def _calls(
     rows = [
         [
             f"`{what.strip('`')}`",
-            "" if where is None else place(where, diagnosis.cwd),
+            place(where, diagnosis.cwd),
             units.seconds(seconds),
             units.share(seconds / real) if real else "",
             more,
@@ -165,7 +161,7 @@ def input_stages(diagnosis: Diagnosis, page: Page) -> None:
             [
                 stage.op,
                 "" if function is None else function.name,
-                "" if where is None else place(where, diagnosis.cwd),
+                place(where, diagnosis.cwd),
                 "not timed" if seconds is None else units.seconds(seconds),
                 "" if share is None else say(units.share(share), SHORT if share >= 0.5 else ""),
                 ", ".join(_details(stage)),

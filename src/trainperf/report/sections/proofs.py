@@ -8,9 +8,6 @@ from trainperf.report.document import STRONG, Page, Section, exactly, say
 from trainperf.report.sections.training import change as whole_training
 from trainperf.report.sections.trials import against_itself, once
 
-LABEL = 15
-"""Columns of the labels."""
-
 
 def proofs(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each change does, beside the script as it is."""
@@ -23,23 +20,16 @@ def proofs(diagnosis: Diagnosis, page: Page) -> None:
         if several:
             page.gap()
             page.prose(exactly(f"{proof.name}: ", STRONG) + say(proof.text), indent=2)
-        for label, text in _facts(proof, trials.get(proof.name)):
-            page.fact(label, text, LABEL)
+        page.facts(_facts(proof, trials.get(proof.name)))
     told = _common(diagnosis) if measured else []
     if several and told:
         page.gap()
-    for label, text in told:
-        page.fact(label, text, LABEL)
+    page.facts(told)
 
 
 def _facts(proof: Proof, trial: Trial | None) -> list[tuple[str, str]]:
     """What is known of a change, under labels."""
-    found = []
-    if proof.speedup is not None:
-        found.append(("Speed", _speed(proof, trial)))
-    if trial is not None and trial.parity:
-        known = {True: "yes", False: "no", None: "not known"}
-        found.append(("Same training", f"{known[proof.same_training]}: {trial.parity}"))
+    known = {True: "yes", False: "no", None: "not known"}[proof.same_training]
     memory = [
         f"{where} {units.size(before)} → {units.size(after)}"
         for where, before, after in (
@@ -48,11 +38,12 @@ def _facts(proof: Proof, trial: Trial | None) -> list[tuple[str, str]]:
         )
         if before is not None and after is not None
     ]
-    if memory:
-        found.append(("Memory", ", ".join(memory)))
-    if trial is not None and (told := once(trial)):
-        found.append(("Start-up", told))
-    return found
+    return [
+        ("Speed", "" if proof.speedup is None else _speed(proof, trial)),
+        ("Same training", f"{known}: {trial.parity}" if trial and trial.parity else ""),
+        ("Memory", ", ".join(memory)),
+        ("Start-up", "" if trial is None else once(trial)),
+    ]
 
 
 def _speed(proof: Proof, trial: Trial | None) -> str:

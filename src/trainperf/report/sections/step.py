@@ -9,20 +9,17 @@ from trainperf.model import words as units
 from trainperf.report.document import (
     ALARM,
     GOOD,
+    LABEL,
     STEP,
     STRONG,
     Bar,
     Output,
     Page,
     Section,
-    always,
     say,
 )
 from trainperf.report.plain import place, plain
 from trainperf.report.sections._shares import shares
-
-LABEL = 16
-"""Columns of the labels at the left of the facts."""
 
 PARTIAL = {
     Ending.FAILED: "The script failed",
@@ -117,27 +114,28 @@ def step(diagnosis: Diagnosis, page: Page) -> None:
     if diagnosis.step_s is not None:
         noise = "" if diagnosis.noise is None else f" ± {units.share(diagnosis.noise)}"
         figure = f"{units.seconds(diagnosis.step_s)}{noise}"
-        page.fact("One step", ", ".join([figure, *rates(diagnosis)]), LABEL)
+        page.facts([("One step", ", ".join([figure, *rates(diagnosis)]))])
         if len(parts := shares(diagnosis)) > 1:
             page.add(Bar(tuple(parts), 2 + LABEL))
-    if diagnosis.loop is not None:
-        page.fact("Loop", _loop(diagnosis), LABEL)
-    page.fact("Device", device_line(evidence.device, evidence.machine), LABEL)
-    if page.full and (framework := framework_line(evidence.framework)):
-        page.fact("Framework", framework, LABEL)
-    if page.full and (known := evidence.machine.instance) is not None:
-        hosts = f"{known.hosts} × " if known.hosts > 1 else ""
-        page.fact("Instance", f"{hosts}{known.name}", LABEL)
+    instance, hosts = evidence.machine.instance, ""
+    if instance is not None and instance.hosts > 1:
+        hosts = f"{instance.hosts} × "
     computes = diagnosis.verdict.healthy or diagnosis.verdict.bottleneck == "model"
-    if page.full or computes:
-        _speed(diagnosis, page)
+    facts = [
+        ("Loop", "" if diagnosis.loop is None else _loop(diagnosis)),
+        ("Device", _device(evidence.device, evidence.machine)),
+        ("Framework", framework_line(evidence.framework) if page.full else ""),
+        ("Instance", f"{hosts}{instance.name}" if page.full and instance else ""),
+        ("Speed", _speed(diagnosis) if page.full or computes else ""),
+    ]
+    page.facts(facts)
 
 
-def _speed(diagnosis: Diagnosis, page: Page) -> None:
-    """Print the rate of the model's products, and its share of that of one large product."""
+def _speed(diagnosis: Diagnosis) -> str:
+    """The rate of the model's products, and its share of that of one large product."""
     probe = diagnosis.evidence.probes.get("matmul_rate")
     if not isinstance(probe, Probe):
-        return
+        return ""
     flops, of_product = probe.detail["flops"], probe.detail["product_flops"]
     reached = flops / probe.base_s
     share = reached / (of_product / probe.candidate_s)
@@ -147,7 +145,7 @@ def _speed(diagnosis: Diagnosis, page: Page) -> None:
     text = f"{units.number(reached / size)} {unit} in {probe.detail['of']}, {compared} {of}"
     if share >= ALL_IT_CAN and diagnosis.verdict.healthy:
         text += ": the device does what it can"
-    page.fact("Speed", text, LABEL)
+    return text
 
 
 def rates(diagnosis: Diagnosis) -> Iterator[str]:
@@ -202,7 +200,7 @@ def framework_line(framework: Framework) -> str:
     return text
 
 
-def device_line(device: Device, machine: Machine) -> str:
+def _device(device: Device, machine: Machine) -> str:
     """The device that trains, and the cores beside it."""
     if not machine.cores:  # of a trace it is not known
         return device.name or device.kind
@@ -218,8 +216,8 @@ def device_line(device: Device, machine: Machine) -> str:
 
 
 SECTIONS = (
-    Section("partial", 10, partial, always, side=""),
-    Section("verdict", 30, verdict, always, side=""),
-    Section("output", 40, last_output, always, side=""),
-    Section("step", STEP + 20, step, always, side="step"),
+    Section("partial", 10, partial, True, side=""),
+    Section("verdict", 30, verdict, True, side=""),
+    Section("output", 40, last_output, True, side=""),
+    Section("step", STEP + 20, step, True, side="step"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainperf.model import Diagnosis, Outside, Training, known
 from trainperf.model import words as units
 from trainperf.model.outside import SPENT_ON, TURNS
-from trainperf.report.document import CHANGES, END, STEP, STRONG, Page, Section, Words, always, say
+from trainperf.report.document import CHANGES, END, STEP, STRONG, Page, Section, Words, given, say
 from trainperf.report.plain import place
 
 HEADING = "The whole training"
@@ -60,10 +60,10 @@ def _ledger(whole: Training, now_s: float, page: Page) -> None:
     rows: list[list[Words | str]] = []
     for item in whole.items if whole.basis == "ledger" else ():
         now = "" if item.part == "once" else units.clock(item.now_s)
-        after = "" if item.after_s is None else units.clock(item.after_s)
-        rows.append([item.name, "" if item.count == 1 else f"{item.count:,}", now, after])
-    after = "" if whole.seconds_after is None else units.clock(whole.seconds_after)
-    rows.append([say("in all", STRONG), "", units.clock(now_s), after + _interval(whole)])
+        after, times = given(units.clock, item.after_s), f"{item.count:,}"
+        rows.append([item.name, "" if item.count == 1 else times, now, after])
+    after = given(units.clock, whole.seconds_after) + _interval(whole)
+    rows.append([say("in all", STRONG), "", units.clock(now_s), after])
     page.table(rows, header=("", "times", "as it is", "changed"), right=(1, 2, 3), elastic=(0,))
 
 
@@ -98,9 +98,9 @@ def outside(diagnosis: Diagnosis, page: Page) -> None:
     rows = [["training steps", "", "", many, units.seconds(found.training_s), share]]
     for spent in found.spent:
         calls = "" if spent.calls is None else units.number(spent.calls)
-        where = "" if spent.where is None else place(spent.where, diagnosis.cwd)
-        taken = [units.seconds(spent.seconds), units.share(spent.share)]
-        rows.append([SPENT_ON[spent.what], spent.name, where, calls, *taken])
+        where, share = place(spent.where, diagnosis.cwd), units.share(spent.share)
+        taken = units.seconds(spent.seconds)
+        rows.append([SPENT_ON[spent.what], spent.name, where, calls, taken, share])
     header = ("spent on", "in", "where", "calls", "time", "share")
     page.table(rows, header=header, right=(3, 4, 5), elastic=(1, 2))
 
@@ -152,5 +152,5 @@ def cost(diagnosis: Diagnosis, page: Page) -> None:
 SECTIONS = (
     Section("outside", STEP + 10, outside, _around),
     Section("training", CHANGES + 40, training, side="training"),
-    Section("money", END + 50, cost, always, side="machine"),
+    Section("money", END + 50, cost, True, side="machine"),
 )

@@ -14,7 +14,6 @@ from trainperf.report.document import (
     WARN,
     Page,
     Section,
-    always,
     say,
 )
 from trainperf.report.level import took
@@ -86,12 +85,9 @@ def _brief(trial: Trial) -> str:
 
 def _in_full(trial: Trial) -> str:
     """What a trial gave beside what was predicted, and why it came out so."""
-    gain = ""
-    if trial.speedup is not None:
-        gain = units.measured(trial.speedup, trial.low, trial.high)
+    gain, why = units.measured(trial.speedup, trial.low, trial.high), trial.why
     bound = "" if trial.bound is None else f"at most {units.bound(trial.bound)} predicted"
-    why = trial.why
-    if trial.speedup is not None:
+    if gain:
         why = came_with(trial, trial.why if trial.outcome in SAYS_WHY else trial.how)
     figures = ", ".join(filter(None, (gain, bound)))
     return "; ".join(filter(None, (figures, why)))
@@ -156,4 +152,4 @@ def once(trial: Trial) -> str:
     return f"costs {units.seconds(seconds)} once" if seconds > 0 else ""
 
 
-SECTIONS = (Section("trials", CHANGES + 20, trials, always, side="trials"),)
+SECTIONS = (Section("trials", CHANGES + 20, trials, True, side="trials"),)

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from trainperf.model import Diagnosis
-from trainperf.report.document import Written
+from trainperf.report.document import Page
 from trainperf.report.plain import one_line, plain
 from trainperf.report.sections import findings, trials
 from trainperf.report.whole import report, sections
@@ -75,7 +75,7 @@ def context(diagnosis: Diagnosis, saved: str = "", patch_file: str = "") -> dict
     }
 
 
-def _parts(whole: Sequence[Written]) -> Iterator[Part]:
+def _parts(whole: Sequence[Page]) -> Iterator[Part]:
     for id_, title in PARTS.items():
         views = [view(whole, section.name) for section in sections() if section.side == id_]
         yield Part(id_, title, [one for one in views if one is not None])

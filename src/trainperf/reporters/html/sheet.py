@@ -18,10 +18,10 @@ from trainperf.report.document import (
     Heading,
     Lines,
     Output,
+    Page,
     Prose,
     SourceRow,
     Table,
-    Written,
     plain_text,
 )
 from trainperf.report.plain import dedented, one_line, plain
@@ -105,7 +105,7 @@ class View:
     blocks: tuple[Shown, ...]
 
 
-def view(report: Sequence[Written], *names: str) -> View | None:
+def view(report: Sequence[Page], *names: str) -> View | None:
     """Some sections of a report under the first heading; None if none is there."""
     found = {section.name: section.blocks for section in report}
     blocks = [block for name in names for block in found.get(name, ())]

@@ -16,9 +16,9 @@ from trainperf.report.document import (
     Heading,
     Lines,
     Output,
+    Page,
     Prose,
     Table,
-    Written,
     plain_text,
 )
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
@@ -93,7 +93,7 @@ def _judged(judgement: Judgement, diagnosis: Diagnosis) -> Iterator[str]:
         yield "\n".join(f"- {inline(problem)}" for problem in problems)
 
 
-def blocks(sections: Sequence[Written]) -> str:
+def blocks(sections: Sequence[Page]) -> str:
     """Return sections as Markdown."""
     whole, before = "", False
     for block in (block for section in sections for block in section.blocks):

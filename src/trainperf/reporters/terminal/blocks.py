@@ -16,11 +16,11 @@ from trainperf.report.document import (
     Heading,
     Lines,
     Output,
+    Page,
     Prose,
     SourceRow,
     Table,
     Words,
-    Written,
 )
 from trainperf.report.plain import one_line
 from trainperf.reporters.terminal.paper import Paper
@@ -62,7 +62,7 @@ WHOLE = 60
 """Columns of a bar that is a whole at most."""
 
 
-def write(section: Written, paper: Paper) -> None:
+def write(section: Page, paper: Paper) -> None:
     """Write a section."""
     for block in section.blocks:
         _write(block, paper)

@@ -4,7 +4,7 @@ import pytest
 
 from reporters.samples import INPUT_BOUND as SAMPLE
 from reporters.samples import over, timed
-from trainperf.commands._shared import exit_status
+from trainperf.commands.outputs import exit_status
 from trainperf.model import Ending, Loop, Outcome, Stack, Trial
 
 INPUT_BOUND = replace(SAMPLE, trials=(), stack=None)

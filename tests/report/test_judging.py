@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reporters.samples import ALL_OUTCOMES, INPUT_BOUND, PARALLEL_MAP
-from trainperf.commands._shared import exit_status
+from trainperf.commands.outputs import exit_status
 from trainperf.model import Outcome, Trial
 from trainperf.report.level import Judgement, failing
 from trainperf.settings import FailOn

@@ -1,20 +1,121 @@
-"""Shared by the commands: settings, consoles, what is told beside a report, and its printing."""
+"""Shared by the commands: arguments and options, settings, consoles, and what is told beside."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainperf.commands.streams import tell
+import click
+
 from trainperf.errors import TrainperfError
+from trainperf.report.plain import no_commands, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainperf.model import Diagnosis
     from trainperf.settings import Settings
+
+MAY_HAVE_VALUE = ("--against",)
+"""Options that stand before `--` without their value as well."""
+
+
+class ScriptCommand(click.Command):
+    """A command whose arguments end where the user's command begins, as in `python`."""
+
+    allow_interspersed_args = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the marks in that tell `-m MODULE` and `-- COMMAND` from `SCRIPT`."""
+        valued = {
+            name
+            for option in self.params
+            if isinstance(option, click.Option) and not option.is_flag
+            for name in option.opts
+        }
+        return super().parse_args(ctx, _marked(args, valued))
+
+
+def _marked(args: list[str], valued: set[str]) -> list[str]:
+    index = 0
+    while index < len(args):
+        word = args[index]
+        if word == "--":
+            return [*args[:index], "--", "--", *args[index + 1 :]]
+        if word == "-m" and index + 1 < len(args):
+            return [*args[: index + 2], "--", *args[index + 2 :]]
+        if not word.startswith("-") or word == "-":
+            return args
+        alone = word in MAY_HAVE_VALUE and args[index + 1 : index + 2] == ["--"]
+        index += 2 if word in valued and not alone else 1
+    return args
+
+
+class Share(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.2 only
+    """A share of 1: `10%` or `0.1`."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it; a figure above 1 without `%` is refused: 10 could mean either."""
+        text = str(value).strip()
+        try:
+            number = float(text.rstrip("% ")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number <= (10 if text.endswith("%") else 1):
+            self.fail(f"{text!r} is no share: write 10% or 0.1", param, ctx)
+        return number
+
+
+_SHARED = {
+    "module": click.option("-m", "module", metavar="MODULE", help="Run a module, as `python -m` "
+                           "does."),
+    "python": click.option("--python", metavar="PATH", help="The Python that runs the script, or "
+                           "its environment [default: the active one, a .venv, trainperf's own]."),
+    "budget": click.option("--budget", metavar="TIME", help="What all of it may take: 90s, 3min "
+                           "[default: 3min]."),
+    "sequential": click.option("--sequential", is_flag=True, default=None, help="Try in fresh "
+                               "processes, one after another, not side by side."),
+    "stall": click.option("--stall", metavar="TIME", help="Give a run up that shows no sign of "
+                          "progress for so long [default: 5min]."),
+    "price": click.option("--price-per-hour", metavar="USD", help="What one host costs, US dollars "
+                          "an hour, for the cost of an epoch."),
+    "json": click.option("--json", "json", metavar="FILE", help="Write the whole diagnosis as "
+                         "JSON."),
+    "output_format": click.option("--output-format", multiple=True, metavar="FORMAT[=FILE]",
+                                  help="Print the report in a format, or write it to a file: "
+                                  "terminal, json, markdown, html, github, sarif; may be "
+                                  "repeated."),
+    "patch": click.option("--patch", metavar="FILE", help="Write the fixes as a diff for `git "
+                          "apply`."),
+    "output_dir": click.option("--output-dir", metavar="DIR", help="Keep runs here [default: "
+                               "~/.cache/trainperf/runs]."),
+    "fail_on": click.option("--fail-on", metavar="WHAT", help="Exit with 1 on any `finding`, or on "
+                            "one worth at least e.g. `1.2` times."),
+    "ignore": click.option("--ignore", multiple=True, metavar="FIX", help="Leave a finding out, by "
+                           "its id."),
+    "full": click.option("--full", is_flag=True, default=None, help="Print every section of the "
+                         "report."),
+    "quiet": click.option("-q", "--quiet", is_flag=True, default=None, help="Print no progress."),
+}  # fmt: skip
+"""The options that several commands have, by the names that they are asked for by."""
+
+
+def options(*wanted: Any) -> Callable[[Any], Any]:
+    """Give a command options in this order of its help: shared ones by name, others as they are."""
+
+    def give(command: Any) -> Any:
+        for option in reversed(wanted):
+            command = (_SHARED[option] if isinstance(option, str) else option)(command)
+        return command
+
+    return give
 
 
 def read_settings(flags: dict[str, Any]) -> Settings:
@@ -49,25 +150,6 @@ def console(stderr: bool = False) -> Console:
     return Reported(stderr=stderr, highlight=False)
 
 
-def check_outputs(
-    settings: Settings,
-    inputs: Sequence[str] = (),
-    traces: bool = False,
-    saved: Path | None = None,
-) -> None:
-    """Raise `TrainperfError` where a report could not be written: before a run of minutes.
-
-    So where a file cannot be written, where two of them are one, and where one would take the
-    place of a source or of what `inputs`, words of a command, name. With `traces` the same of its
-    trace; `saved` is a baseline.
-    """
-    from trainperf.commands.outputs import check, parse
-
-    named = [("the baseline", saved), ("--json", settings.json), ("--patch", settings.patch)]
-    named += [("--trace", settings.trace if traces else None)]
-    check([*named, *((one.format, one.file) for one in parse(settings.output_format))], inputs)
-
-
 def check_whole_job(command: Sequence[str], called: str) -> None:
     """Refuse to be one of several ranks: the command starts the whole job."""
     from trainperf import ranks
@@ -80,47 +162,25 @@ def check_whole_job(command: Sequence[str], called: str) -> None:
     ranks.check_alone(command, os.environ)
 
 
-def exit_status(diagnosis: Diagnosis, fail_on: str | float = "none") -> int:
-    """Return what the process exits with.
+def tell(text: str, err: bool = True) -> None:
+    """Print a line: whatever is quoted in it stays within it, and does nothing there."""
+    click.echo(no_commands(one_line(text)), err=err)
 
-    0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script
-    failed, 130 interrupted.
+
+def close_stdout() -> None:
+    """Flush stdout; from here on what is printed goes nowhere, where that cannot be done.
+
+    Raises `OSError`, not `BrokenPipeError`: who closed the pipe has read all that was wanted.
     """
-    from trainperf.recording.run import Ending
-    from trainperf.report.level import failing
-
-    if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
-        return 3
-    if diagnosis.ending is Ending.INTERRUPTED:
-        return 130
-    if diagnosis.loop is None or diagnosis.step_s is None:
-        return 2
-    if diagnosis.trying is not None and diagnosis.trying.interrupted:
-        return 130
-    return 1 if failing(diagnosis, fail_on) else 0
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        silence()
+        if not isinstance(error, BrokenPipeError):
+            raise
 
 
-def end_with_report(
-    diagnosis: Diagnosis, path: Path, unsaved: TrainperfError | None, settings: Settings
-) -> int:
-    """Print the report of the run at `path`, write what was asked for; return the exit status.
-
-    Raises `unsaved`, the error where the run could not be saved, once the report is shown.
-    """
-    from trainperf.commands import run_folders
-
-    saved = "" if unsaved else run_folders.saved_name(path)
-    print_report(diagnosis, settings, saved, str(settings.patch or ""))
-    if unsaved is not None:
-        raise unsaved
-    run_folders.write_outputs(diagnosis, settings)
-    return exit_status(diagnosis, settings.fail_on)
-
-
-def print_report(
-    diagnosis: Diagnosis, settings: Settings, saved: str = "", patch_file: str = ""
-) -> None:
-    """Write the report to stdout, and everywhere else it was asked for."""
-    from trainperf.commands.outputs import parse, write
-
-    write(diagnosis, parse(settings.output_format), settings, console, saved, patch_file)
+def silence() -> None:
+    """Have what is printed go nowhere: the pipe is closed, or the disk is full."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from trainperf.commands._arguments import ScriptCommand, Share, options
+from trainperf.commands import outputs
 from trainperf.commands._shared import (
-    check_outputs,
+    ScriptCommand,
+    Share,
     check_whole_job,
     console,
-    exit_status,
-    print_report,
+    options,
     read_settings,
+    tell,
 )
-from trainperf.commands.streams import tell
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
     from trainperf.check.answering import Baseline
     from trainperf.check.running import Runs
-    from trainperf.commands.outputs import Output
     from trainperf.commands.session import Target
+    from trainperf.compare import Comparison
     from trainperf.model import Check, Diagnosis, Machine
     from trainperf.settings import Settings
 
@@ -97,10 +97,9 @@ def check(
     script failed; 130 interrupted.
     """
     from trainperf.check import running
-    from trainperf.commands import outputs, session
+    from trainperf.commands import session
 
     settings = replace(read_settings(flags), trials=False)
-    asked = outputs.parse(settings.output_format)
     if against is not None and (baseline or save_baseline or least):
         raise TrainperfError(
             "--against goes by the time of a step alone, and needs no baseline",
@@ -115,19 +114,17 @@ def check(
         )
     target = session.target(module, command, Path.cwd(), "check --against REV", settings.python)
     check_whole_job(target.command, "check")
-    check_outputs(
-        settings,
-        inputs=[*command, *([baseline] if baseline else [])],
-        saved=Path(save_baseline) if save_baseline else None,
-    )
+    made = None if save_baseline is None else Path(save_baseline)
+    inputs = [*command, *([baseline] if baseline else [])]
+    outputs.check_outputs(settings, inputs, ("the baseline", made))
     if against is not None:
-        _against(target, settings, against, most, strict, asked)
-    if save_baseline is not None:
+        _against(target, settings, against, most, strict)
+    if made is not None:
         runs = _runs(target, settings, running.BASELINE_RUNS, running.agree)
-        _write(runs.diagnosis, None, settings, asked)
-        _save(runs, Path(save_baseline), outputs.takes_stdout(asked))
-        return
-    _against_file(target, settings, Path(baseline or ""), most, least, strict)
+        _write(runs.diagnosis, None, settings)
+        _save(runs, made, outputs.takes_stdout(settings))
+    else:
+        _against_file(target, settings, Path(baseline or ""), most, least, strict)
 
 
 def _against_file(
@@ -135,18 +132,16 @@ def _against_file(
 ) -> NoReturn:
     """Check against a baseline, or any saved report, and exit."""
     from trainperf.check import answering
-    from trainperf.commands import outputs
 
-    asked = outputs.parse(settings.output_format)
     saved = answering.load(path, target.label)
     limits = answering.Limits(most, least, strict)
     here = replace(saved.evidence, machine=inspected(target.cwd))
-    _refuse(saved, replace(saved, evidence=here), path, target)
+    _compared(saved, replace(saved, evidence=here), path, target)
     runs = _runs(target, settings, 1, lambda made: answering.settled(saved, made, limits))
-    _refuse(saved, runs.diagnosis, path, target)
+    comparison = _compared(saved, runs.diagnosis, path, target)
     told = answering.answer(saved, answering.compared(saved, path), runs, limits)
-    _tell(told, saved, runs, outputs.takes_stdout(asked))
-    _write(runs.diagnosis, told, settings, asked)
+    _tell(told, comparison, outputs.takes_stdout(settings))
+    _write(runs.diagnosis, told, settings)
     sys.exit(told.exit_status)
 
 
@@ -157,19 +152,17 @@ def inspected(folder: Path) -> Machine:
     return inspect_machine(directory=folder)
 
 
-def _against(
-    target: Target, settings: Settings, rev: str, most: float, strict: bool, asked: Sequence[Output]
-) -> NoReturn:
+def _against(target: Target, settings: Settings, rev: str, most: float, strict: bool) -> NoReturn:
     """Check the working tree against a revision, both in one job, and exit.
 
     In `git bisect run` what cannot be told is skipped, and an error of ours ends it.
     """
     from trainperf.changes import Repository
-    from trainperf.commands import outputs, session
+    from trainperf.commands import session
     from trainperf.proof import compare_with
 
     repository = Repository.around(str(target.cwd))
-    skip, stop = (SKIP, STOP) if repository.bisecting() else (None, None)
+    skip, stop = (SKIP, STOP) if repository.bisecting() else (0, None)
     pipeline = partial(compare_with, rev=rev, most=most, strict=strict)
     try:
         diagnosis, _, unsaved = session.run(
@@ -179,22 +172,29 @@ def _against(
         if stop is not None and error.exit_code:
             error.exit_code = stop
         raise
-    err, told = outputs.takes_stdout(asked), diagnosis.check
-    _write(diagnosis, told, settings, asked)
-    if told is None:
-        click.echo(f"nothing was checked: {_ENDED.get(diagnosis.ending, _UNTIMED)}", err=err)
-        sys.exit(skip or exit_status(diagnosis) or NOT_TIMED)
-    tell(told.text, err=err)
+    if (told := diagnosis.check) is None:
+        _unchecked(diagnosis, settings, skip)
+    _write(diagnosis, told, settings)
+    tell(told.text, err=outputs.takes_stdout(settings))
     if unsaved is not None:
         raise unsaved
     sys.exit(skip if skip and told.outcome == "undecided" else told.exit_status)
+
+
+def _unchecked(diagnosis: Diagnosis, settings: Settings, status: int = 0) -> NoReturn:
+    """Show a run that says nothing of the script's speed, and exit."""
+    outputs.write_outputs(diagnosis, settings)
+    outputs.write(diagnosis, outputs.parse(settings.output_format), settings)
+    why, err = _ENDED.get(diagnosis.ending, _UNTIMED), outputs.takes_stdout(settings)
+    click.echo(f"nothing was checked: {why}", err=err)
+    sys.exit(status or outputs.exit_status(diagnosis) or NOT_TIMED)
 
 
 def _runs(
     target: Target, settings: Settings, at_least: int, settled: Callable[[Runs], bool]
 ) -> Runs:
     from trainperf.check import running
-    from trainperf.commands import outputs, run_folders, session
+    from trainperf.commands import session
 
     cores = inspected(target.cwd).cores
     until = time.monotonic() + settings.budget_s
@@ -215,35 +215,32 @@ def _runs(
 
     runs = running.run(observe, lambda: running.speed(cores), until, at_least, settled)
     if runs.ended is not None:
-        run_folders.write_outputs(runs.ended, settings)
-        print_report(runs.ended, settings)
-        err = outputs.takes_stdout(outputs.parse(settings.output_format))
-        click.echo(f"nothing was checked: {_ENDED.get(runs.ended.ending, _UNTIMED)}", err=err)
-        sys.exit(exit_status(runs.ended) or NOT_TIMED)
+        _unchecked(runs.ended, settings)
     return runs
 
 
-def _refuse(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> None:
-    """Refuse to compare with a baseline of a machine that says nothing about this one."""
+def _compared(saved: Baseline, now: Diagnosis, path: Path, target: Target) -> Comparison:
+    """The differences from a baseline; refused where its machine says nothing about this one."""
     from trainperf import compare
 
-    if refusals := compare.compare(saved, now).refusals:
+    comparison = compare.compare(saved, now)
+    if comparison.refusals:
         raise TrainperfError(
-            f"{path} cannot be compared with this run: {'; '.join(refusals)}",
+            f"{path} cannot be compared with this run: {'; '.join(comparison.refusals)}",
             hint="save a baseline here and now: "
             f"trainperf check --save-baseline {path} {target.label}",
         )
+    return comparison
 
 
 # ---------------------------------------------------------------------- words and files
 
 
-def _tell(told: Check, saved: Baseline, runs: Runs, err: bool) -> None:
+def _tell(told: Check, comparison: Comparison, err: bool) -> None:
     """Print what is to be known and the answer, which stands last."""
     from trainperf import compare
     from trainperf.commands.compare import render
 
-    comparison = compare.compare(saved, runs.diagnosis)
     if told.outcome == "passed":
         for row in comparison.tables[compare.WORDS]:
             was, now = row.before or "not known", row.after or "not known"
@@ -256,29 +253,26 @@ def _tell(told: Check, saved: Baseline, runs: Runs, err: bool) -> None:
     tell(told.text, err=err)
 
 
-def _write(
-    diagnosis: Diagnosis, told: Check | None, settings: Settings, asked: Sequence[Output]
-) -> None:
-    """Write the report where it was asked for, the answer first among its notes."""
-    from trainperf.commands import outputs, run_folders
+def _write(diagnosis: Diagnosis, told: Check | None, settings: Settings) -> None:
+    """Write the report where it was asked for, the answer first among its notes.
 
-    problems: tuple[str, ...] = ()
+    Findings do not fail a check: the baseline had them.
+    """
+    from trainperf.report.level import Judgement
+
+    judgement = Judgement()
     if told is not None:
         notes = (told.text, *_besides(told), *diagnosis.notes)
         diagnosis = replace(diagnosis, notes=notes, check=told)
         problems = tuple(reason.text for reason in told.reasons if reason.outcome == "failed")
-        if told.outcome == "undecided" and told.exit_status:
+        undecided = told.outcome == "undecided"
+        if undecided and told.exit_status:
             problems = (told.text,)
-    run_folders.write_outputs(diagnosis, settings)
-    outputs.write(
-        diagnosis,
-        [output for output in asked if output != outputs.Output("terminal")],
-        replace(settings, fail_on="none"),  # findings of the baseline do not fail it
-        console,
-        problems=problems,
-        answer="" if told is None else told.text,
-        undecided=told is not None and told.outcome == "undecided",
-    )
+        judgement = Judgement("none", problems, "" if problems else told.text, undecided)
+    outputs.write_outputs(diagnosis, settings)
+    asked = outputs.parse(settings.output_format)
+    files = [output for output in asked if output != outputs.Output("terminal")]
+    outputs.write(diagnosis, files, settings, judgement=judgement)
 
 
 def _save(runs: Runs, path: Path, err: bool) -> None:

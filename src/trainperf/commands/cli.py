@@ -12,19 +12,20 @@ from typing import Any, NoReturn
 import click
 
 import trainperf
-from trainperf.commands._arguments import ScriptCommand, options
+from trainperf.commands import outputs, run_folders
 from trainperf.commands._shared import (
-    check_outputs,
+    ScriptCommand,
+    close_stdout,
     console,
-    end_with_report,
-    print_report,
+    options,
     read_settings,
+    silence,
+    tell,
 )
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
-from trainperf.commands.streams import close_stdout, silence, tell
 from trainperf.commands.try_ import try_
 from trainperf.errors import TrainperfError
 from trainperf.report.plain import no_commands, one_line
@@ -103,7 +104,7 @@ def diagnose(
     from trainperf.commands import session
 
     settings = read_settings(flags)
-    check_outputs(settings, command, traces=True)
+    outputs.check_outputs(settings, command, ("--trace", settings.trace))
     if pid is not None and (module is not None or command):
         raise click.UsageError("--pid N says what is run: there is no script beside it")
     if from_trace is not None:
@@ -112,7 +113,7 @@ def diagnose(
         if settings.trace is not None:
             raise click.UsageError("--from-trace FILE runs nothing: there is no --trace to write")
         diagnosis, folder, unsaved = session.from_trace(from_trace, settings)
-        sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
+        sys.exit(outputs.end_with_report(diagnosis, folder, unsaved, settings))
     if pid is not None:
         target, own = session.running_target(pid), None
     else:
@@ -125,7 +126,7 @@ def diagnose(
     if target.job is None:
         ranks.check_alone(target.command, os.environ)
     diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
-    sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
+    sys.exit(outputs.end_with_report(diagnosis, folder, unsaved, settings))
 
 
 @cli.command(short_help="Show a saved run again.")
@@ -134,16 +135,16 @@ def diagnose(
 def show(run: Path | None, **flags: Any) -> None:
     """Show a saved run again: its name, folder or JSON file [default: the latest]."""
     from trainperf import store
-    from trainperf.commands import run_folders
 
     settings = read_settings(flags)
-    check_outputs(settings)
+    outputs.check_outputs(settings)
     path = run_folders.find(run, settings)
     diagnosis = store.load(path)
     if flags["patch"]:
-        run_folders.write_outputs(diagnosis, settings)
+        outputs.write_outputs(diagnosis, settings)
     saved = run_folders.saved_name(path.parent if path.name == store.DIAGNOSIS_FILE else path)
-    print_report(diagnosis, settings, saved=saved, patch_file=flags["patch"] or "")
+    wanted = outputs.parse(settings.output_format)
+    outputs.write(diagnosis, wanted, settings, saved, flags["patch"] or "")
 
 
 @cli.command()
@@ -162,11 +163,11 @@ def merge(folder: Path, output: str | None, **flags: Any) -> None:
     from trainperf.commands import session
 
     settings = read_settings(flags)
-    check_outputs(settings)
+    outputs.check_outputs(settings)
     diagnosis, path, unsaved = session.merge(
         folder, Path(output) if output else None, settings, console(stderr=True)
     )
-    sys.exit(end_with_report(diagnosis, path, unsaved, settings))
+    sys.exit(outputs.end_with_report(diagnosis, path, unsaved, settings))
 
 
 @cli.command(short_help="Write the fixes of a saved run into your files.")
@@ -181,7 +182,6 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
     The files as they were are kept in the folder of the run. Of a notebook the code counts: its
     outputs may be others, and stay. Its edits are printed by cells.
     """
-    from trainperf.commands import run_folders
     from trainperf.patch import fix as fixing
     from trainperf.settings import ids_of
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from trainperf.commands import run_folders
 from trainperf.commands._shared import console, read_settings
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ def compare(a: Path, b: Path) -> None:
     the noise of the two is not called a change.
     """
     from trainperf import compare, store
-    from trainperf.commands import run_folders
 
     settings = read_settings({})
     first, second = (store.load(run_folders.find(path, settings)) for path in (a, b))

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainperf.commands import outputs
 from trainperf.machine.doctor.checks import Check, Checkup, Status
 
 _STYLES: dict[Status, str] = {
@@ -35,12 +36,11 @@ def self_test(
     0 the measuring holds, 1 it does not, 2 it could not be told. Raises `TrainperfError` where
     there is nothing to test with, or `json` cannot be written.
     """
-    from trainperf.commands.outputs import check, save_text
     from trainperf.commands.progress import Progress
     from trainperf.self_test.experiments import self_test as run
     from trainperf.self_test.judging import as_json
 
-    check([("--json", json)])
+    outputs.check([("--json", json)])
     with Progress(console(stderr=True), quiet) as progress:
         progress.phase("self-test", expected_s=100.0)
         test = run(lambda text: progress.say(f"self-test: {text}"), given=python)
@@ -49,7 +49,7 @@ def self_test(
     status, style = {True: (0, "green"), False: (1, "bold red"), None: (2, "yellow")}[test.holds]
     out.print(f"{test.conclusion} ({test.seconds:.0f} s)", style=style)
     if json is not None:
-        save_text(json, as_json(test))
+        outputs.save(json, outputs.encoded(as_json(test)))
     return status
 
 

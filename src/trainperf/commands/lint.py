@@ -8,6 +8,9 @@ from pathlib import Path
 
 import click
 
+from trainperf.commands import outputs
+from trainperf.commands._shared import read_settings
+
 
 @click.command(short_help="Say what may be slow, from source alone.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…",
@@ -26,26 +29,19 @@ def lint(paths: tuple[Path, ...], output_format: tuple[str, ...]) -> None:
     Exit status: 0 nothing found, 1 something found, 2 wrong usage, or a file that could
     not be read or parsed (the others are checked even so).
     """
-    from trainperf.commands._shared import read_settings
     from trainperf.lint.check import lint as check
     from trainperf.lint.formats import FORMATS
     from trainperf.lint.rules import all_rules
 
-    wanted: list[tuple[str, Path | None]] = [("text", None)]
-    root = ""
-    if output_format:  # these load a good deal
-        from trainperf.commands import outputs
-
-        parsed = outputs.parse(output_format, tuple(FORMATS), "text", beside=())
-        outputs.check((one.format, one.file) for one in parsed)
-        wanted = [(one.format, one.file) for one in parsed]
-        root = outputs.repository(os.getcwd())
+    wanted = outputs.parse(output_format, tuple(FORMATS), "text", beside=())
+    outputs.check((output.format, output.file) for output in wanted)
+    root = outputs.repository(os.getcwd()) if output_format else ""
     ignored = read_settings({}).ignore
     found = check(paths, tuple(rule for rule in all_rules() if rule.id not in ignored))
-    for form, file in wanted:
-        text = FORMATS[form](found, root)
-        if file is None:
+    for output in wanted:
+        text = FORMATS[output.format](found, root)
+        if output.file is None:
             click.echo(text)
         else:
-            outputs.save_text(file, text)
+            outputs.save(output.file, outputs.encoded(text))
     sys.exit(2 if found.unread else int(bool(found.seen)))

@@ -1,11 +1,11 @@
-"""The places a report is written to: `--output-format FORMAT[=FILE]`, as often as wanted."""
+"""Where a report goes, as `--output-format FORMAT[=FILE]` and others ask, and the exit status."""
 
 from __future__ import annotations
 
 import difflib
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trainperf import store
-from trainperf.commands.streams import close_stdout, silence
+from trainperf.commands import run_folders
+from trainperf.commands._shared import close_stdout, console, silence
 from trainperf.errors import TrainperfError
 from trainperf.report.plain import no_commands
 from trainperf.reporters import reporter
@@ -89,11 +90,20 @@ def _output(value: str, formats: Sequence[str]) -> Output:
     return Output(name, Path(file).expanduser() if file and file != "-" else None)
 
 
+def check_outputs(
+    settings: Settings, inputs: Sequence[str] = (), *others: tuple[str, Path | None]
+) -> None:
+    """Raise `TrainperfError` where a report, or one of the `others`, cannot be written: `check`."""
+    named = [*others, ("--json", settings.json), ("--patch", settings.patch)]
+    named += [(output.format, output.file) for output in parse(settings.output_format)]
+    check(named, inputs)
+
+
 def check(named: Iterable[tuple[str, Path | None]], inputs: Iterable[str] = ()) -> None:
     """Raise `TrainperfError` where a file cannot be written: before a run that takes minutes.
 
     So as well where two of what is to be written would go to one file, and where one would
-    replace a source, or one of the `inputs`.
+    replace a source, or what one of the `inputs`, words of a command, names.
     """
     kept = {os.path.realpath(name) for name in inputs if os.path.isfile(name)}
     taken: dict[str, str] = {}
@@ -117,39 +127,34 @@ def check(named: Iterable[tuple[str, Path | None]], inputs: Iterable[str] = ()) 
         taken[path] = what
 
 
-def takes_stdout(outputs: Iterable[Output]) -> bool:
+def takes_stdout(settings: Settings) -> bool:
     """Whether a document goes to stdout, so that nothing else may."""
-    return any(one.file is None and one.format in DOCUMENTS for one in outputs)
+    wanted = parse(settings.output_format)
+    return any(output.file is None and output.format in DOCUMENTS for output in wanted)
 
 
 def write(
     diagnosis: Diagnosis,
     outputs: Sequence[Output],
     settings: Settings,
-    console: Callable[[], Console],
     saved: str = "",
     patch_file: str = "",
-    *,
-    problems: tuple[str, ...] = (),
-    answer: str = "",
-    undecided: bool = False,
+    judgement: Judgement | None = None,
     env: Mapping[str, str] = os.environ,
 ) -> None:
     """Write a report to everywhere it was asked for.
 
-    First what goes to stdout, then the files, then GitHub's commands. `console` makes the
-    one for stdout; `saved` and `patch_file` are as in the terminal's report. `problems` are
-    sentences that by themselves make a check fail, `answer` is what one says that does
-    not, `undecided` that it could not tell. Raises `TrainperfError` for what could not be
-    written, when all else is.
+    First what goes to stdout, then the files, then GitHub's commands. `saved` and `patch_file` are
+    as in the terminal's report, `judgement` is that of a check. Raises `TrainperfError` for what
+    could not be written, when all else is.
     """
     from trainperf.report.level import Judgement
 
-    judgement = Judgement(settings.fail_on, problems, "" if problems else answer, undecided)
     links = {"saved": saved, "patch_file": patch_file}
-    report = _Report(diagnosis, judgement, links, settings.full, console, env)
+    judgement = judgement or Judgement(settings.fail_on)
+    report = _Report(diagnosis, judgement, links, settings.full, env)
     failures: list[TrainperfError] = []
-    for output in sorted(outputs, key=lambda one: (one == GITHUB, one.file is not None)):
+    for output in sorted(outputs, key=lambda output: (output == GITHUB, output.file is not None)):
         acts = [report.print if output.file is None else report.save]
         if output == GITHUB and env.get("GITHUB_STEP_SUMMARY"):
             acts.insert(0, report.summarise)
@@ -168,7 +173,6 @@ class _Report:
     judgement: Judgement
     links: dict[str, str]
     full: bool
-    console: Callable[[], Console]
     env: Mapping[str, str]
 
     def terminal(self, console: Console) -> None:
@@ -182,11 +186,8 @@ class _Report:
             self.terminal(Console(file=page, width=_COLUMNS, color_system=None))
             return page.getvalue()
         if name != "json":
-            options |= {"judgement": self.judgement}
-        if name == "html":
-            options |= self.links
-        elif name != "json":
-            options |= {"root": repository(self.diagnosis.cwd, self.env)}
+            root = {"root": repository(self.diagnosis.cwd, self.env)}
+            options |= {"judgement": self.judgement, **(self.links if name == "html" else root)}
         if name == "sarif":
             options["suppressed"] = "GITHUB_ACTIONS" not in self.env
         return reporter(name)(self.diagnosis, **options) or ""
@@ -194,16 +195,15 @@ class _Report:
     def print(self, output: Output) -> None:
         """Print it as far as it is read; raises `TrainperfError` for a disk that is full."""
         try:
-            if output.format == "terminal":
-                shown = self.console()
-                if not os.environ.get("GITHUB_ACTIONS"):
+            if output.format != "terminal":
+                click.echo(encoded(self.text(output.format)), nl=False)
+            elif not os.environ.get("GITHUB_ACTIONS"):
+                self.terminal(console())
+            else:  # whatever the report quotes stands in a log in which lines may be commands
+                shown = console()
+                with shown.capture() as captured:
                     self.terminal(shown)
-                else:  # whatever the report quotes stands in a log in which lines may be commands
-                    with shown.capture() as captured:
-                        self.terminal(shown)
-                    click.echo(no_commands(captured.get()), nl=False)
-            else:
-                click.echo(_bytes(self.text(output.format)), nl=False)
+                click.echo(no_commands(captured.get()), nl=False)
             close_stdout()
         except BrokenPipeError:
             silence()
@@ -216,7 +216,7 @@ class _Report:
 
     def save(self, output: Output) -> None:
         assert output.file is not None
-        save_text(output.file, self.text(output.format))
+        save(output.file, encoded(self.text(output.format)))
 
     def summarise(self, output: Output) -> None:
         """Add the report to the summary of the step, which other commands may have begun."""
@@ -227,7 +227,7 @@ class _Report:
             there = path.stat().st_size if path.exists() else 0
             text = self.text("markdown", limit=SUMMARY_LIMIT - there - 1)
             with path.open("ab") as file:
-                file.write(_bytes(text))
+                file.write(encoded(text))
         except OSError as error:
             raise TrainperfError(
                 f"cannot write the summary of the step, {path}: {error.strerror}",
@@ -245,17 +245,62 @@ def repository(folder: str, env: Mapping[str, str] = os.environ) -> str:
     return str(within[0]) if within else folder
 
 
-def _bytes(text: str) -> bytes:
+def encoded(text: str) -> bytes:
     """The text in UTF-8, with a newline at its end; "?" for what UTF-8 cannot hold."""
     text = text if text.endswith("\n") or not text else f"{text}\n"
     return text.encode("utf-8", "replace")
 
 
-def save_text(path: Path, text: str) -> None:
+def save(path: Path, data: bytes) -> None:
     """Write a file: whole, or not at all. Raises `TrainperfError` where that cannot be done."""
     try:
-        store.write_whole(path, _bytes(text))
+        store.write_whole(path, data)
     except OSError as error:
         raise TrainperfError(
             f"cannot write {path}: {error.strerror}", hint="free some space, or name another file"
         ) from error
+
+
+def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
+    """Write the JSON report and the patch where asked for."""
+    if settings.json is not None:
+        store.save(diagnosis, settings.json)
+    if settings.patch is not None:
+        diff = diagnosis.patch.diff if diagnosis.patch else ""
+        save(settings.patch, diff.encode("utf-8", "surrogateescape"))
+
+
+def exit_status(diagnosis: Diagnosis, fail_on: str | float = "none") -> int:
+    """Return what the process exits with.
+
+    0 done, 1 `--fail-on` met, 2 no loop seen or no step of it timed, 3 the script
+    failed, 130 interrupted.
+    """
+    from trainperf.recording.run import Ending
+    from trainperf.report.level import failing
+
+    if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+        return 3
+    if diagnosis.ending is Ending.INTERRUPTED:
+        return 130
+    if diagnosis.loop is None or diagnosis.step_s is None:
+        return 2
+    if diagnosis.trying is not None and diagnosis.trying.interrupted:
+        return 130
+    return 1 if failing(diagnosis, fail_on) else 0
+
+
+def end_with_report(
+    diagnosis: Diagnosis, path: Path, unsaved: TrainperfError | None, settings: Settings
+) -> int:
+    """Print the report of the run at `path`, write what was asked for; return the exit status.
+
+    Raises `unsaved`, the error where the run could not be saved, once the report is shown.
+    """
+    saved = "" if unsaved else run_folders.saved_name(path)
+    wanted = parse(settings.output_format)
+    write(diagnosis, wanted, settings, saved, str(settings.patch or ""))
+    if unsaved is not None:
+        raise unsaved
+    write_outputs(diagnosis, settings)
+    return exit_status(diagnosis, settings.fail_on)

@@ -1,4 +1,4 @@
-"""The folders of saved runs: a new one, the latest, one by its name; what is written beside."""
+"""The folders of saved runs: a new one, the latest, one by its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from trainperf import store
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
-    from trainperf.model import Diagnosis
     from trainperf.settings import Settings
 
 ALONE = 0o700
@@ -88,17 +87,3 @@ def find(run: Path | None, settings: Settings) -> Path:
         )
     named = settings.output_dir / run
     return store.resolve_run(named if not run.exists() and named.exists() else run)
-
-
-def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
-    """Write the JSON report and the patch where asked for."""
-    if settings.json is not None:
-        store.save(diagnosis, settings.json)
-    if settings.patch is not None:
-        diff = diagnosis.patch.diff if diagnosis.patch else ""
-        try:
-            store.write_whole(settings.patch, diff.encode("utf-8", "surrogateescape"))
-        except OSError as error:
-            raise TrainperfError(
-                f"cannot write {settings.patch}: {error.strerror}", hint="check the path"
-            ) from error

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import trainperf
-from trainperf.commands._shared import console, end_with_report, read_settings
+from trainperf.commands import outputs, run_folders
+from trainperf.commands._shared import console, read_settings
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _job(given: dict[str, Any]) -> Job:
 
 def _finish(made: Service, name: str, script: str, settings: Settings, say: Say) -> None:
     from trainperf import store
-    from trainperf.commands import run_folders, session
+    from trainperf.commands import session
     from trainperf.sagemaker import job as jobs
     from trainperf.sagemaker import service
 
@@ -178,4 +179,4 @@ def _finish(made: Service, name: str, script: str, settings: Settings, say: Say)
         )
     else:
         diagnosis, unsaved = store.load(found), None
-    sys.exit(end_with_report(diagnosis, folder, unsaved, settings))
+    sys.exit(outputs.end_with_report(diagnosis, folder, unsaved, settings))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainperf.commands._arguments import ScriptCommand, options
+from trainperf.commands import outputs
 from trainperf.commands._shared import (
-    check_outputs,
+    ScriptCommand,
     check_whole_job,
     console,
-    end_with_report,
+    options,
     read_settings,
 )
 from trainperf.errors import TrainperfError
@@ -46,20 +46,13 @@ CHANGE = (
 """The options that make a change; those given together are one."""
 
 
-def change_options(command: Any) -> Any:
-    """Give a command the options that make a change."""
-    for option in reversed(CHANGE):
-        command = option(command)
-    return command
-
-
 @click.command(
     name="try",
     cls=ScriptCommand,
     options_metavar="[CHANGE…] [OPTIONS]",
     short_help="Prove a change of yours on the script: faster, slower, or neither.",
 )
-@change_options
+@options(*CHANGE)
 @click.option("--change", "named", multiple=True, metavar="NAME='CHANGE…'", help="A change with a "
               "name, to be tried beside others: fast='--diff a.diff --env X=1'.")  # fmt: skip
 @click.option("--at-least", type=click.FloatRange(min=1.0), default=1.0, metavar="RATIO",
@@ -106,7 +99,7 @@ def try_(
         raise TrainperfError("two changes have one name", "name each: --change NAME='…'")
     settings = read_settings(flags)
     inputs = [*command, *(path for one in changes for path in (*one.diffs, one.file or ""))]
-    check_outputs(settings, inputs=inputs)
+    outputs.check_outputs(settings, inputs)
     target = session.target(module, command, Path.cwd(), "try --diff FILE", settings.python)
     check_whole_job(target.command, "try")
 
@@ -116,19 +109,19 @@ def try_(
         console(stderr=True),
         pipeline=partial(proof.try_changes, changes=changes, at_least=at_least),
     )
-    status = end_with_report(diagnosis, folder, unsaved, settings)
+    status = outputs.end_with_report(diagnosis, folder, unsaved, settings)
     sys.exit(status or (proof.exit_status(diagnosis.proofs) if diagnosis.proofs else 2))
 
 
 def _named(text: str) -> Change:
-    name, equals, options = text.partition("=")
+    name, equals, change = text.partition("=")
     if not (equals and re.fullmatch(r"[\w.-]+", name)):
         raise TrainperfError(
             f"--change {text}: a name is missing", "write --change NAME='--diff a.diff'"
         )
-    parser = change_options(click.Command("change", callback=lambda **parts: parts))
+    parser = options(*CHANGE)(click.Command("change", callback=lambda **parts: parts))
     try:
-        words = shlex.split(options)
+        words = shlex.split(change)
         parts = parser.main(words, prog_name=f"--change {name}", standalone_mode=False)
     except ValueError as error:
         raise TrainperfError(f"--change {text}: {error}", "quote it as in a shell") from error

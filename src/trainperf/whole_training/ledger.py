@@ -19,7 +19,7 @@ from trainperf.model import (
     StartUp,
     Training,
 )
-from trainperf.model.training import SPENT_ON
+from trainperf.model.training import SPENT_ON, ItemPart
 
 STEPS = "training steps"
 ONCE = "one-off cost"

@@ -157,16 +157,23 @@ def verdict_after(
     if case.first is not None and best is not None and best.kept:
         answer = _kept(_answer(case), case.first, best, evidence)
         return answer.verdict(evidence.known_utilization)
-    rejected = {
-        fix for fix, trial in came.items() if trial.outcome not in (Outcome.KEPT, Outcome.NOT_TRIED)
-    }
-    left = tuple(finding for finding in findings if finding.id not in rejected)
+    left = tuple(finding for finding in findings if _stands(finding, came.get(finding.id)))
     answer = _answer(Case(evidence, left), trials)
     if answer.healthy:
         answer = _in_another_experiment(findings, came) or answer
     elif not left:
         answer = replace(answer, tried=tried(trials))
     return answer.verdict(evidence.known_utilization)
+
+
+def _stands(finding: Finding, trial: Trial | None) -> bool:
+    """Whether a finding still says what the step could gain, or what holds up the script beside it.
+
+    The latter where its repair pays, though it changes the experiment.
+    """
+    if trial is None or trial.outcome in (Outcome.KEPT, Outcome.NOT_TRIED):
+        return True
+    return trial.outcome is Outcome.CHANGES and concern(finding) in ("outside", "epoch end")
 
 
 def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> Answer:

@@ -224,14 +224,14 @@ class TorchLoops(Loops):
 
     def probes(self, driver: Any, deadline: float) -> None:
         """Time the step against variations of it, then trace it."""
+        from .probes import passes
         from .probes import probes as torch_probes
-        from .step import pass_trace
 
-        torch_probes.record(driver, deadline - pass_trace.RESERVED_S)
+        torch_probes.record(driver, deadline - passes.RESERVED_S)
         if driver.world is not None:
-            driver.record.write("missing", what=pass_trace.WHAT, reason=ALONE)
+            driver.record.write("missing", what=passes.WHAT, reason=ALONE)
         else:
-            pass_trace.record(driver, deadline)
+            passes.record_trace(driver, deadline)
 
     def tracer(self, driver: Any) -> Tracer:
         from .step.lines import TorchTracer

@@ -98,8 +98,8 @@ def _exchange(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
     """Notes on how far the numbers can be trusted."""
-    where = last_place(recording)
-    return (*([where] if where else []), *_notes(recording, evidence), *run_notes(recording))
+    texts = (last_place(recording), *_notes(recording, evidence), *run_notes(recording))
+    return tuple(filter(None, texts))
 
 
 def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
@@ -125,33 +125,22 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
 
 def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
     """Where the script trains besides the loop that was measured: it is said nothing of."""
-    seen = [event for events in recording.events.values() for event in events]
-    found = [(str(one["what"]), one) for one in seen if one["e"] == "other"]
-    found += [("loop", one["where"]) for one in seen if one["e"] == "loop" and one.get("where")]
-    own = evidence.loop.where
-    told = set()
-    for what, where in found:
-        place = (where["file"], where["line"])
-        if own is None or place == (own.file, own.line) or place in told:
-            continue
-        told.add(place)
-        name = "call of `fit`" if what == "fit" else "loop"
-        yield f"another {name} at {at(Site(*place))} was not measured"
+    found = [(str(event["what"]), event) for event in recording.of("other")]
+    found += [("loop", event["where"]) for event in recording.of("loop") if event.get("where")]
+    own, told = evidence.loop.where, set()
+    for what, where in found if own else ():
+        place = Site(where["file"], where["line"])
+        if own and place != Site(own.file, own.line) and place not in told:
+            told.add(place)
+            name = "call of `fit`" if what == "fit" else "loop"
+            yield f"another {name} at {at(place)} was not measured"
 
 
 def run_notes(recording: Recording) -> tuple[str, ...]:
     """Faults of the observer itself, and the way out of a failure that is known."""
-    known = way_out(recording)
-    texts = [] if known is None else [known]
-    texts += [
-        event["text"]
-        for events in recording.events.values()
-        for event in events
-        if event["e"] == "note"
-    ]
-    if recording.sampling_note:
-        texts.append(recording.sampling_note)
-    return tuple(dict.fromkeys(texts))
+    noted = (event["text"] for event in recording.of("note"))
+    texts = (way_out(recording), *noted, recording.sampling_note)
+    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def experiment_changes(

@@ -6,7 +6,7 @@ from typing import Any
 
 from recordings import observed, steps
 from trainperf.evidence.torch import compiling
-from trainperf.model.torch.compiling import Compiling
+from trainperf.model.torch import Compiling
 
 LOOP = {"e": "loop", "kind": "iterator", "framework": "torch", "phases": ["real"]}
 PLACE = {"file": "/home/me/net.py", "line": 12, "function": "forward"}

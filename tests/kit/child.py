@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from trainperf.child.timing import batches, loops
+from trainperf.child.timing import loops
 from trainperf.child.timing.budget import Budget
 from trainperf.child.timing.device import HostClock
 from trainperf.child.timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
@@ -153,10 +153,10 @@ def handed(
 class Batches:
     """The operations on batches of a framework that is not there."""
 
-    dataset_of = staticmethod(batches.dataset_of)
-    same_dataset = staticmethod(batches.same_dataset)
-    undistributed = staticmethod(batches.undistributed)
-    fresh = staticmethod(batches.fresh)
+    dataset_of = staticmethod(loops.dataset_of)
+    same_dataset = staticmethod(loops.same_dataset)
+    undistributed = staticmethod(loops.undistributed)
+    fresh = staticmethod(loops.fresh)
 
     @staticmethod
     def size_in_bytes(batch: Any) -> int:

@@ -12,7 +12,7 @@ from fixes.case_text import evidence_of
 from recordings import FIT, recording
 from reporters.samples import first, over
 from trainperf.model import Diagnosis, Event, Gpu
-from trainperf.model.torch.step import Part
+from trainperf.model.torch import Part
 from trainperf.report.assemble import diagnosis as report
 from trainperf.report.sections._shares import waits_s
 from trainperf.report.sections.parts import NAMES

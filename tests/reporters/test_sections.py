@@ -42,7 +42,7 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.model.diagnosis import RunningJob
-from trainperf.model.torch.step import StepPart
+from trainperf.model.torch import StepPart
 from trainperf.report.sections import closing, machine, step, training
 from trainperf.report.sections._shares import shares
 from trainperf.report.whole import report as sections_of

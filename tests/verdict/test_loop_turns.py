@@ -9,7 +9,7 @@ import pytest
 from fixes.case_text import evidence_of
 from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Evidence, Finding, Outcome, Trial, Verdict
-from trainperf.model.outside import Spent
+from trainperf.model.training import Spent
 from trainperf.verdict import ranked, verdict, verdict_after
 
 HEALTHY = "healthy | times.real = 0.12; probes.jit_compile = 1.0"

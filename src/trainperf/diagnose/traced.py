@@ -22,7 +22,7 @@ def diagnose_trace(file: Path, ignore: tuple[str, ...] = ()) -> Diagnosis:
     evidence = evidence_of(trace)
     command = ("trainperf", "diagnose", "--from-trace", str(file))
     run = Run(command=command, cwd=str(Path.cwd()), label=file.name)
-    span_s = max(event.at + event.long for event in trace.events) / 1e6
+    span_s = max(event.span[1] for event in trace.events) / 1e6
     recording = Recording(run, Ending.FINISHED, 0, 0.0, span_s, {})
     first = first_verdict(Request(run, file.parent, ignore, trials=False), recording, evidence)
     verdict = first.verdict

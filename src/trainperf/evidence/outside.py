@@ -14,7 +14,7 @@ from trainperf.evidence.events import Observed, host_times, site
 from trainperf.evidence.facts import loop
 from trainperf.evidence.timing import between_epochs, probe
 from trainperf.model import BetweenEpochs, Event, InPlace, Measure, Missing, Outside, Site, Spent
-from trainperf.model.outside import CALLED_EAGERLY, NOTHING_SEEN, SpentOn, Turn
+from trainperf.model.training import CALLED_EAGERLY, NOTHING_SEEN, SpentOn, Turn
 
 KINDS: dict[str, SpentOn] = {
     "predict": "prediction",
@@ -52,16 +52,10 @@ def outside(observed: Observed, real: Measure | Missing) -> Outside | Missing:
     """The parts of one turn of the script besides its steps, or why they are not known."""
     if isinstance(real, Missing):
         return Missing(real.reason)
-    found = _fits(observed, real.seconds)
-    if found is not None:
-        return found
-    return (
-        _steps(observed, real.seconds)
-        or _now_and_then(observed, real.seconds)
-        or pauses(observed, real.seconds)
-        or _epochs(observed, real.seconds)
-        or NOTHING_SEEN
-    )
+    for turn_of in (_fits, _steps, _now_and_then, pauses, _epochs):
+        if (found := turn_of(observed, real.seconds)) is not None:
+            return found
+    return NOTHING_SEEN
 
 
 def around(observed: Observed) -> Site | None:
@@ -81,40 +75,32 @@ def _fits(observed: Observed, real: float) -> Outside | Missing | None:
     if not facts.epoch_steps:
         return Missing("it is not known how many steps a `fit` has")
     epochs = facts.epochs or 1
-    steps = epochs * facts.epoch_steps
-    training = steps * real
+    training = epochs * facts.epoch_steps * real
     gap = statistics.fmean(cycle["gap_s"] for cycle in used)
     calls = _in_place(observed, _called(used, len(used)))
     ends = _ends_of_epochs(observed, used, epochs, training)
     opening = statistics.fmean(cycle["opening_s"] or 0.0 for cycle in used)
     firsts = [cycle["first_s"] for cycle in used if cycle.get("first_s") is not None]
     anew = max(0.0, statistics.fmean(firsts) - real) if firsts else 0.0
-    seconds = training + ends + opening + gap + anew
-    rest = max(0.0, gap - sum(call.seconds for call in calls))
     parts = [
         *calls,
-        *_functions(used, rest, calls),
+        *_functions(used, gap - sum(call.seconds for call in calls), calls),
         Spent("epoch end", ends, 0.0),
         Spent("opening", opening, 0.0, "fit", where=facts.where),
         Spent("tracing", anew, 0.0, "fit", where=facts.where),
     ]
-    return Outside(
-        "fit",
-        seconds,
-        steps,
-        min(training, seconds),
-        _spent(parts, seconds),
-        whole=bool(whole),
-    )
+    between = ends + opening + gap + anew
+    return _turn("fit", epochs * facts.epoch_steps, training, between, parts, bool(whole))
 
 
 def _ends_of_epochs(
     observed: Observed, used: Sequence[Event], epochs: int, training: float
 ) -> float:
     """Seconds of a `fit` after its epochs: validation, callbacks, what `fit` does besides."""
-    known = [cycle for cycle in used if cycle["fit_s"] is not None]
-    timed: list[float] = [cycle["fit_s"] - (cycle["opening_s"] or 0.0) for cycle in known]
-    if timed and len(timed) == len(used):
+    timed: list[float] = [
+        cycle["fit_s"] - (cycle["opening_s"] or 0.0) for cycle in used if cycle["fit_s"] is not None
+    ]
+    if len(timed) == len(used):
         return max(0.0, statistics.median(timed) - training)
     gaps = between_epochs(observed) if epochs > 1 else None
     tails = [cycle["tail_s"] for cycle in used if cycle["tail_s"] is not None]
@@ -142,7 +128,8 @@ def _steps(observed: Observed, real: float) -> Outside | None:
     taken = sum(call.seconds for call in calls)
     if taken < LEAST_IN_STEP * real:
         return None
-    return Outside("step", real, 1, max(0.0, real - taken), _spent(calls, real))
+    training = max(0.0, real - taken)
+    return _turn("step", 1, training, real - training, calls)
 
 
 def _epochs(observed: Observed, real: float) -> Outside | None:
@@ -150,21 +137,20 @@ def _epochs(observed: Observed, real: float) -> Outside | None:
     gaps = between_epochs(observed)
     if gaps is None or not gaps.epoch_steps or not gaps.sure:
         return None
-    training = gaps.epoch_steps * real
-    seconds = training + gaps.seconds
     asides = list(observed.of("aside"))
-    called = _called(asides, max(1, sum(1 for _ in observed.of("between"))))
-    calls = _in_place(observed, called)
-    parts: list[Spent] = [
-        _validation(observed, gaps),
-        Spent("opening", gaps.restart_s or 0.0, 0.0),
+    calls = _in_place(observed, _called(asides, max(1, sum(1 for _ in observed.of("between")))))
+    called = sum(call.seconds for call in calls)
+    evaluation, opening = _validation(observed, gaps), gaps.restart_s or 0.0
+    rest = max(0.0, gaps.seconds - evaluation.seconds - opening - called)
+    kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - called))
+    parts = [
+        evaluation,
+        Spent("opening", opening, 0.0),
         *calls,
+        Spent("callbacks", kept, 0.0),
+        *_functions(asides, rest - kept, calls),
     ]
-    rest = max(0.0, gaps.seconds - sum(part.seconds for part in parts))
-    kept = min(rest, max(0.0, (gaps.callbacks_s or 0.0) - sum(call.seconds for call in calls)))
-    parts.append(Spent("callbacks", kept, 0.0))
-    parts += _functions(asides, rest - kept, calls)
-    return Outside("epoch", seconds, gaps.epoch_steps, training, _spent(parts, seconds))
+    return _turn("epoch", gaps.epoch_steps, gaps.epoch_steps * real, gaps.seconds, parts)
 
 
 def _validation(observed: Observed, gaps: BetweenEpochs) -> Spent:
@@ -202,9 +188,9 @@ def _in_place(observed: Observed, calls: Iterable[Spent]) -> list[Spent]:
     for call in calls:
         pairs = timed[call.name, call.where]
         if len(pairs) >= FEWEST:
-            base, candidate = ([pair[key] for pair in pairs] for key in ("seconds", "instead_s"))
-            sides = {"base": base, "candidate": candidate}
-            found = probe({"name": "", "one_off": 0.0, "detail": {}, **sides})
+            sides = {"base": "seconds", "candidate": "instead_s"}
+            event = {side: [pair[key] for pair in pairs] for side, key in sides.items()}
+            found = probe({"name": "", "one_off": 0.0, "detail": {}, **event})
             apart = max(pair["apart"] for pair in pairs)
             seconds = (found.candidate_s, found.ratio, found.low, found.high)
             call = replace(call, instead=InPlace(*seconds, len(pairs), apart))
@@ -226,27 +212,35 @@ def _functions(events: Iterable[Event], rest: float, calls: Sequence[Spent]) -> 
             into = count["into"] if count["into"] in SAVING or of_module else ""
             line = int(count["line"] if of_module else count["def"])
             seen[count["file"], count["function"], line, into] += count["n"]
-    total = sum(seen.values())
-    if not total:
-        return [Spent("other", rest, 0.0)]
+    if not seen:
+        return [Spent("other", max(0.0, rest), 0.0)]
     parts: list[Spent] = []
     for (file, name, line, into), n in seen.items():
         what: SpentOn = "saving" if into in SAVING else "other"
         shown = into if what == "saving" or name == "<module>" else name
         shown = "forward" if shown in CALLS_OF_MODELS else shown
         where = Site(file, line, name)
-        parts.append(Spent(what, rest * n / total, 0.0, shown, where=where))
+        parts.append(Spent(what, max(0.0, rest) * n / seen.total(), 0.0, shown, where=where))
     return parts
 
 
-def _spent(parts: Iterable[Spent], seconds: float) -> tuple[Spent, ...]:
-    """The parts that are worth a line, longest first; the others in one."""
+def _turn(
+    turn: Turn,
+    steps: int,
+    training: float,
+    between: float,
+    parts: Iterable[Spent],
+    whole: bool = True,
+) -> Outside:
+    """One turn, with the parts that are worth a line, longest first; the others in one."""
+    seconds = training + between
     shared = [replace(part, share=min(1.0, part.seconds / seconds)) for part in parts]
-    kept = [part for part in shared if part.share >= LEAST_SHARE]
+    spent = [part for part in shared if part.share >= LEAST_SHARE]
     left = sum(part.seconds for part in shared if part.share < LEAST_SHARE)
     if left >= LEAST_SHARE * seconds:
-        kept.append(Spent("other", left, left / seconds))
-    return tuple(sorted(kept, key=lambda part: -part.seconds))
+        spent.append(Spent("other", left, left / seconds))
+    spent.sort(key=lambda part: -part.seconds)
+    return Outside(turn, seconds, steps, training, tuple(spent), whole)
 
 
 def pauses(observed: Observed, real: float) -> Outside | None:
@@ -276,11 +270,8 @@ def pauses(observed: Observed, real: float) -> Outside | None:
     usually = statistics.median(apart)
     if usually < 2 or max(long[0], len(took) - 1 - long[-1]) > (1 + _ALIKE) * usually:
         return None
-    every = round(usually * observed.steps_per_call)
-    pause, training = statistics.median(more), every * real
-    seconds = training + pause
-    spent = (Spent("other", pause, pause / seconds),)
-    return Outside("pause", seconds, every, training, spent)
+    every, pause = round(usually * observed.steps_per_call), statistics.median(more)
+    return _turn("pause", every, every * real, pause, [Spent("other", pause, 0.0)])
 
 
 def _alike(values: Sequence[float]) -> bool:
@@ -297,13 +288,15 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
     How many they are is counted where two were seen, else read off the source.
     """
     steps = list(observed.of("step"))
+    if not steps:
+        return None
     works: list[tuple[SpentOn, list[Event]]] = [("evaluation", [*observed.all("evaluation")])]
     works += [("saving", events) for events in _saved(observed)]
     found: list[tuple[SpentOn, list[Event], int]] = []
     for what, events in works:
         seen = [event for event in events if not _is_between(observed, event)]
-        within = [event for event in seen if steps and event["s"] > steps[0]["s"]]
-        apart = _apart(observed, within, seen) if steps and seen else 0
+        within = [event for event in seen if event["s"] > steps[0]["s"]]
+        apart = _apart(observed, within, seen) if seen else 0
         if apart >= 1:
             found.append((what, within or seen, apart))
     if not found:
@@ -326,10 +319,8 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
         if step["p"] == "evaluated" and took
     ]
     parts.append(Spent("other", max(0.0, statistics.median(rest)) if rest else 0.0, 0.0))
-    training = every * plain
-    seconds = training + sum(part.seconds for part in parts)
     turn: Turn = "evaluation" if first == "evaluation" else "pause"
-    return Outside(turn, seconds, every, training, _spent(parts, seconds))
+    return _turn(turn, every, every * plain, sum(part.seconds for part in parts), parts)
 
 
 def _apart(observed: Observed, within: list[Event], seen: list[Event]) -> int:
@@ -359,15 +350,13 @@ def _saved(observed: Observed) -> Iterable[list[Event]]:
     """
     spans = [(event["s"], event["s"] + event["seconds"]) for event in observed.all("evaluation")]
     ends = [step["t"] for step in observed.of("step")]
-    lines: dict[Site | None, dict[int, Event]] = {}
+    lines: defaultdict[Site | None, dict[int, Event]] = defaultdict(dict)
     for event in observed.all("saving"):
         if any(low <= event["s"] < high for low, high in spans):
             continue
-        checkpoints = lines.setdefault(site(event["where"]), {})
-        step = bisect(ends, event["s"])
-        before = checkpoints.get(step)
-        seconds = event["seconds"] + (before["seconds"] if before else 0.0)
-        checkpoints[step] = {**(before or event), "seconds": seconds}
+        checkpoints, step = lines[site(event["where"])], bisect(ends, event["s"])
+        before = checkpoints.get(step, {**event, "seconds": 0.0})
+        checkpoints[step] = {**before, "seconds": before["seconds"] + event["seconds"]}
     return [list(checkpoints.values()) for checkpoints in lines.values()]
 
 

@@ -7,10 +7,10 @@ import re
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from trainperf.evidence.events import Observed
+from trainperf.evidence.events import Observed, read_as, site
 from trainperf.model import (
     LEAST_SAMPLES,
     Event,
@@ -73,22 +73,20 @@ def functions(observed: Observed) -> tuple[FunctionCost, ...]:
     The call that holds the loop (`model.fit(…)`) is left out: all of the step is
     beneath it.
     """
-    total = 0
-    groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
+    total, groups = 0, defaultdict[tuple[str, str, int, str], Counter[tuple[int, str]]](Counter)
     for event in observed.of("stacks"):
         total += int(event["total"])
         for count in event["counts"]:
             key = (count["thread"], count["file"], count["def"], count["function"])
             at = count["line"] or count["def"]  # the code object may have no line
-            groups[key].append({**count, "line": at})
+            groups[key][at, count["into"]] += count["n"]
     where = observed.facts.get("where") or observed.start.get("where") or {}
     found = []
     for (thread, file, _, name), counts in groups.items():
-        lines, into = Counter[int](), Counter[str]()
-        for count in counts:
-            lines[count["line"]] += count["n"]
-            into[count["into"]] += count["n"]
-        samples = lines.total()
+        samples, lines, into = counts.total(), Counter[int](), Counter[str]()
+        for (line, called), n in counts.items():
+            lines[line] += n
+            into[called] += n
         bare = name.rpartition(".")[2]  # samples name a method with its class, places do not
         if thread == "main" and file == where.get("file") and bare == where.get("function"):
             of_loop = range(where["line"], max(where["line"], where.get("end_line") or 0) + 1)
@@ -111,7 +109,7 @@ def functions(observed: Observed) -> tuple[FunctionCost, ...]:
 
 @dataclass
 class _Tally:
-    """What was counted of one line; `seconds` by kinds, of a step."""
+    """What was counted of one line; `seconds` by kinds, of a step, `traced` as a `Line` has it."""
 
     function: str = ""
     text: str = ""
@@ -119,21 +117,15 @@ class _Tally:
     seconds: defaultdict[LineKind, float] = field(default_factory=lambda: defaultdict(float))
     calls: Counter[str] = field(default_factory=Counter)
     callers: Counter[tuple[Site, ...]] = field(default_factory=Counter)
-    operators: float | None = None
-    elements: int | None = None
-    looks: Looks | None = None
-    loop: Site | None = None
-    loop_text: str = ""
-    in_layer: bool = False
     of_model: int = 0  # samples in which a model or a layer ran, on it or around it
     native_s: float = 0.0  # of "library", code that is not Python
-    device_s: float | None = None
+    traced: dict[str, Any] = field(default_factory=dict)
 
     def line(self, place: Place) -> Line:
         """The line with what was counted of it."""
         kinds = [(kind, seconds) for kind, seconds in self.seconds.items() if seconds > 0]
         kinds.sort(key=lambda item: -item[1])
-        callers = self.callers.most_common(1)
+        of_model = 2 * self.of_model > max(1, self.samples)
         return Line(
             Site(*place, self.function),
             self.text,
@@ -141,14 +133,8 @@ class _Tally:
             tuple(LinePart(kind, seconds) for kind, seconds in kinds),
             self.samples,
             next((call for call, _ in self.calls.most_common(1)), ""),
-            self.operators,
-            self.elements,
-            callers[0][0] if callers else (),
-            self.loop,
-            self.loop_text,
-            self.looks,
-            self.device_s,
-            in_model=self.in_layer or 2 * self.of_model > max(1, self.samples),
+            callers=next((callers for callers, _ in self.callers.most_common(1)), ()),
+            **{**self.traced, "in_model": of_model or bool(self.traced.get("in_model"))},
         )
 
 
@@ -184,7 +170,7 @@ def lines(observed: Observed, times: Times) -> StepLines | Missing:
             tally.seconds["operators"] += tally.native_s
             tally.seconds["library"] -= tally.native_s
     graphs = list(observed.of("graph_lines"))
-    fed = {_place(site) for event in graphs if event["input_s"] for site in event["called"]}
+    fed = {_place(call) for event in graphs if event["input_s"] for call in event["called"]}
     _waiting_within(own, beside, fed, times)
     for event in graphs:
         _with_graphs(own, event, times)
@@ -226,15 +212,16 @@ def _waiting_within(own: Tallies, beside: Tallies, fed: set[Place], times: Times
         return
     moved = min(waits, step.seconds["operators"])
     step.seconds["operators"] -= moved
-    makers = {place: tally for place, tally in beside.items() if tally.seconds["input"]}
-    making = sum(tally.seconds["input"] for tally in makers.values())
-    for place, maker in makers.items():
-        tally = own[place]
-        tally.function, tally.text = maker.function, maker.text
-        tally.calls.update(maker.calls)
-        tally.seconds["input"] += moved * maker.seconds["input"] / making
-    if not makers:
+    making = sum(maker.seconds["input"] for maker in beside.values())
+    if not making:
         step.seconds["input"] += moved
+        return
+    for place, maker in beside.items():
+        if maker.seconds["input"]:
+            tally = own[place]
+            tally.function, tally.text = maker.function, maker.text
+            tally.calls.update(maker.calls)
+            tally.seconds["input"] += moved * maker.seconds["input"] / making
 
 
 def _leave_heads(tallies: Tallies) -> None:
@@ -271,16 +258,16 @@ def _in_loops(tallies: Tallies, source: dict[str, Any]) -> None:
         around = [head for head, end in spans if head <= number <= end]
         if around and (file, tally.function) == (source["file"], source["function"]):
             line = source["text"].splitlines()[max(around) - first]
-            tally.loop = Site(file, max(around), tally.function)
-            tally.loop_text = line.strip().rstrip(":")
+            loop = Site(file, max(around), tally.function)
+            tally.traced |= {"loop": loop, "loop_text": line.strip().rstrip(":")}
 
 
 def _dearest_first(found: Iterable[Line]) -> tuple[Line, ...]:
     return tuple(sorted(found, key=lambda line: -line.seconds))
 
 
-def _place(site: dict[str, Any]) -> Place:
-    return site["file"], int(site["line"])
+def _place(where: dict[str, Any]) -> Place:
+    return where["file"], int(where["line"])
 
 
 def _count(tallies: Tallies, stack: dict[str, Any], second: float) -> None:
@@ -312,13 +299,10 @@ def _with_operators(tallies: Tallies, event: Event) -> None:
     """
     for line in event["lines"]:
         tally = _made_at(tallies, line)
-        tally.operators = line["operators"]
-        tally.elements = line["elements"]
-        loop = line["loop"]
-        tally.loop = loop and Site(loop["file"], loop["line"], loop["function"])
-        tally.looks = _looks(line["looks"])
+        tally.traced |= {name: line[name] for name in ("operators", "elements")}
+        tally.traced |= {"loop": site(line["loop"]), "looks": _looks(line["looks"])}
         if event["all_device_s"]:
-            tally.device_s = line["device_s"] + line["backward_s"]
+            tally.traced["device_s"] = line["device_s"] + line["backward_s"]
         tally.calls.setdefault(line["name"], 0)
         tally.seconds["operators"] += tally.seconds.pop("library", 0.0)
     owners = _owners(tallies, event, "backward_s", event["all_backward_s"])
@@ -332,13 +316,14 @@ def _with_operators(tallies: Tallies, event: Event) -> None:
 
 def _looks(seen: dict[str, Any]) -> Looks | None:
     """What the operators of a line were given, None where nothing of it is worth a word."""
-    zeros, rows = seen.get("zeros"), seen.get("rows")
-    looks = Looks(same=bool(seen.get("same")), unfused=seen.get("unfused"))
-    if zeros is not None:
-        looks = replace(looks, zeros=zeros["share"], shape=tuple(zeros["shape"]))
-    if rows is not None:
-        used, sparse = rows["used"], bool(rows["sparse"])
-        looks = replace(looks, rows_used=used, rows=rows["of"], width=rows["width"], sparse=sparse)
+    zeros, rows = seen.get("zeros") or {}, seen.get("rows") or {}
+    looks = read_as(
+        Looks,
+        {name: seen.get(name) for name in ("same", "unfused")}
+        | {"zeros": zeros.get("share"), "shape": zeros.get("shape")}
+        | {"rows_used": rows.get("used"), "rows": rows.get("of")}
+        | {name: rows.get(name) for name in ("width", "sparse")},
+    )
     return None if looks == Looks() else looks
 
 
@@ -362,8 +347,7 @@ def _with_graphs(own: Tallies, event: Event, times: Times) -> None:
         tally.seconds["graph"] += share * running
     for line in event["lines"]:
         tally = own[_place(line["where"])]
-        tally.operators = line["operators"]
-        tally.in_layer = bool(line["layer"])
+        tally.traced |= {"operators": line["operators"], "in_model": line["layer"]}
 
 
 def _owners(tallies: Tallies, event: Event, name: str, whole: float) -> list[tuple[_Tally, float]]:

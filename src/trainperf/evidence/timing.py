@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -48,12 +48,10 @@ def usage(
     """
     shared = {gpu.index for gpu in (() if device is None else device.used) if gpu.mig}
     marks = [(event["t"], event["p"]) for event in observed.of("phase")]
-    times = [t for t, _ in marks]
-    groups: dict[str, list[Sample]] = {}
+    groups: defaultdict[str, list[Sample]] = defaultdict(list)
     for sample in recording.samples:
-        index = bisect.bisect_right(times, sample.t) - 1
-        if index >= 0:
-            groups.setdefault(marks[index][1], []).append(sample)
+        index = bisect.bisect_right(marks, sample.t, key=lambda mark: mark[0]) - 1
+        groups[marks[index][1] if index >= 0 else ""].append(sample)
     found = []
     for phase in (phase for phase in PHASES if phase in groups):
         samples = groups[phase]
@@ -61,17 +59,16 @@ def usage(
         indices = sorted({gpu.index for sample in samples for gpu in sample.gpus})
         periods = sum(host.quota_periods or 0 for host in hosts)
         used_up = sum(host.quota_throttled or 0 for host in hosts)
-        found.append(
-            PhaseUse(
-                phase,
-                len(samples),
-                rss_peak=max((host.rss for host in hosts), default=None),
-                gpu=tuple(_gpu(index, samples, index in shared) for index in indices),
-                throttled_share=used_up / periods if periods else None,
-                waited=waited(hosts),
-                **{name: _mean(hosts, name) for name in OF_HOST},
-            )
+        use = PhaseUse(
+            phase,
+            len(samples),
+            rss_peak=max((host.rss for host in hosts), default=None),
+            gpu=tuple(_gpu(index, samples, index in shared) for index in indices),
+            throttled_share=used_up / periods if periods else None,
+            waited=waited(hosts),
+            **{name: _mean(hosts, name) for name in OF_HOST},
         )
+        found.append(use)
     return tuple(found)
 
 
@@ -94,17 +91,16 @@ def waited(hosts: Iterable[HostSample]) -> float | None:
 def _gpu(index: int, samples: list[Sample], shared: bool) -> dict[str, Any]:
     """The use of one GPU; none of the memory of one that is `shared` in slices."""
     own = [gpu for sample in samples for gpu in sample.gpus if gpu.index == index]
-    memory = [] if shared else [gpu.memory_used for gpu in own]
-    known = [gpu.throttle for gpu in own if gpu.throttle is not None]
-    counts = Counter(reason for reasons in known for reason in set(reasons))
+    told = [set(gpu.throttle) for gpu in own if gpu.throttle is not None]
+    counts = Counter(reason for reasons in told for reason in reasons)
+    shares = {reason: counts[reason] / len(told) for reason in sorted(counts)}
+    memory = (gpu.memory_used for gpu in own if gpu.memory_used and not shared)
     return {
         "index": index,
         "samples": len(own),
         **{name: _mean(own, name) for name in OF_GPU},
-        "memory_used_peak": max(filter(None, memory), default=None),
-        "throttle_shares": {name: counts[name] / len(known) for name in sorted(counts)}
-        if known
-        else None,
+        "memory_used_peak": max(memory, default=None),
+        "throttle_shares": shares if told else None,
     }
 
 
@@ -173,14 +169,13 @@ def measure(observed: Observed, phase: str, calm: Calm | None = None) -> Measure
     block never are: where workers deliver by the handful, one step waits for all of it. Only
     the blocks in `calm` count, where they are given.
     """
-    timed = _blocks(observed, phase)
-    blocks = [one for index, one in timed.items() if calm is None or (phase, index) in calm]
+    blocks = _blocks(observed, phase, calm)
     if not blocks:
         return _partial(observed, phase)
-    means = tuple(seconds / steps for seconds, steps in blocks)
-    found = estimate(means, [steps for _, steps in blocks])
-    steps = round(sum(steps for _, steps in blocks))
-    return measured(found.value, found.half, steps, means, disturbed=len(timed) - len(blocks))
+    means = tuple(seconds / steps for seconds, steps in blocks.values())
+    steps = [steps for _, steps in blocks.values()]
+    found, disturbed = estimate(means, steps), len(_blocks(observed, phase)) - len(blocks)
+    return measured(found.value, found.half, round(sum(steps)), means, disturbed)
 
 
 def measured(
@@ -195,17 +190,19 @@ def measured(
     return Measure(seconds, steps, means, low, high, disturbed)
 
 
-def _blocks(observed: Observed, phase: str) -> dict[int, tuple[float, float]]:
-    """Seconds and steps of each round's block.
+def _blocks(
+    observed: Observed, phase: str, calm: Calm | None = None
+) -> dict[int, tuple[float, float]]:
+    """Seconds and steps of each round's block, of those in `calm`.
 
     Where the script waits for its devices at every so many steps, those of whole periods only.
     """
-    per_call = observed.steps_per_call
-    every = observed.waits_every
+    per_call, every = observed.steps_per_call, observed.waits_every
     return {
         event["b"]: (event["d"], event["n"] * per_call)
         for event in observed.of("block")
         if event["p"] == phase and event["n"] > 0 and event["d"] > 0 and event["n"] % every == 0
+        if calm is None or (phase, event["b"]) in calm
     }
 
 
@@ -228,11 +225,11 @@ def _waiting_noise(observed: Observed, calm: Calm | None) -> float | None:
     From each real block and the resident one that followed it: what slows both for a
     while is in none of these differences.
     """
-    real, resident = _blocks(observed, "real"), _blocks(observed, "resident")
+    real, resident = (_blocks(observed, phase, calm) for phase in ("real", "resident"))
     losses = [
-        1 - (resident[b][0] / resident[b][1]) / (real[b][0] / real[b][1])
-        for b in real
-        if b in resident and (calm is None or {("real", b), ("resident", b)} <= calm)
+        1 - (resident[b][0] / resident[b][1]) / (seconds / steps)
+        for b, (seconds, steps) in real.items()
+        if b in resident
     ]
     return estimate(losses).half if losses else None
 
@@ -261,12 +258,11 @@ def _input(observed: Observed) -> Measure | Missing:
     if "input" not in observed.start["phases"]:
         return Missing("the loop makes its own batches, so they cannot be drained apart from it")
     per_step = int(observed.facts.get("batches_per_step") or 1)
-    slopes = [_slope(event["marks"]) for event in observed.of("input")]
-    means = tuple(slope[0] * per_step for slope in slopes if slope is not None)
-    if not means:
+    slopes = [found for event in observed.of("input") if (found := _slope(event["marks"]))]
+    if not slopes:
         return observed.missing("input", "the run ended before the input phase was complete")
-    batches = sum(slope[1] for slope in slopes if slope is not None)
-    steps = max(1, batches // per_step)
+    means = tuple(seconds * per_step for seconds, _ in slopes)
+    steps = max(1, sum(batches for _, batches in slopes) // per_step)
     return measured(statistics.median(means), estimate(means).half, steps, means)
 
 
@@ -375,9 +371,10 @@ def probes(observed: Observed) -> dict[str, Probe | Missing]:
     """The probes by name, each with its ratio and interval, or why it was not run."""
     found: dict[str, Probe | Missing] = {}
     for event in observed.of("missing"):
-        what, missing = event["what"], Missing(str(event["reason"]), event.get("applies", True))
-        if what == "probes" or what.startswith("probe "):
-            found["all changes" if what == "probes" else what[len("probe ") :]] = missing
+        what, _, name = event["what"].partition(" ")
+        if what in ("probe", "probes"):
+            missing = Missing(str(event["reason"]), event.get("applies", True))
+            found[name or "all changes"] = missing
     for event in observed.of("probe"):
         found[event["name"]] = probe(event)
     return found

@@ -30,8 +30,14 @@ from trainperf.model import (
     Trace,
     Trainer,
 )
-from trainperf.model.torch.compiling import CompileCall, Compiling, GraphBreak, Recompiling
-from trainperf.model.torch.step import HOOK_S, DeviceWait
+from trainperf.model.torch import (
+    HOOK_S,
+    CompileCall,
+    Compiling,
+    DeviceWait,
+    GraphBreak,
+    Recompiling,
+)
 
 T = TypeVar("T")
 

@@ -24,8 +24,8 @@ from trainperf.model import (
     Ratio,
     is_taken,
 )
-from trainperf.model.outside import MOST_OF_IT
 from trainperf.model.timing import WIDE
+from trainperf.model.training import MOST_OF_IT
 from trainperf.model.words import share as percent
 
 Failed = Callable[[Fix, Exception], None]

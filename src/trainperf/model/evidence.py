@@ -22,7 +22,6 @@ from trainperf.model.facts import (
     StepFunction,
 )
 from trainperf.model.lines import StepLines
-from trainperf.model.outside import NOTHING_SEEN, Outside
 from trainperf.model.parallel import Parallel, Strategy
 from trainperf.model.timing import (
     BetweenEpochs,
@@ -32,8 +31,8 @@ from trainperf.model.timing import (
     StartUp,
     Times,
 )
-from trainperf.model.torch.step import Torch
-from trainperf.model.training import Length
+from trainperf.model.torch import Torch
+from trainperf.model.training import NOTHING_SEEN, Length, Outside
 from trainperf.recording.machine.machine import ContainerUse, Machine
 from trainperf.recording.machine.storage import Objects, Reads
 

@@ -30,6 +30,10 @@ ANNOTATIONS = ("ProfilerStep#", "enumerate(", "Optimizer.")
 _NS = 1000  # in a microsecond, the unit of the file
 
 
+Span = tuple[float, float]
+"""From when until when, in microseconds."""
+
+
 @dataclass(slots=True)
 class TraceEvent:
     """As much of Kineto's event as is read; `at` and `long` in microseconds.
@@ -52,6 +56,11 @@ class TraceEvent:
     forward_thread: int = 0
     stack: str = ""
     types: tuple[str, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        """When it began and ended."""
+        return self.at, self.at + self.long
 
     # What Kineto's events answer when they are asked; times in nanoseconds.
     name = partialmethod(getattr, "label")
@@ -179,7 +188,7 @@ def _link(found: list[TraceEvent]) -> None:
     for own in threads.values():
         running: list[TraceEvent] = []
         for event in sorted(own, key=lambda event: (event.at, -event.long)):
-            while running and running[-1].at + running[-1].long <= event.at:
+            while running and running[-1].span[1] <= event.at:
                 running.pop()
             if event.kind == "cpu_op":
                 running.append(event)

@@ -38,6 +38,7 @@ class Leg:
     stops by itself and waits for its turn. `ranks` is how many processes of it train.
     Slices of steps hold a multiple of `waits_every`: the script waits for its devices that often.
     Where it `settles`, the first steps of each slice count for nobody, however slow they are.
+    Of a sampler that draws far more than there are items, `pass_steps` count as a pass; 0: none do.
     """
 
     warm_up_steps: int
@@ -45,6 +46,7 @@ class Leg:
     ranks: int = 1
     waits_every: int = 1
     settles: bool = True
+    pass_steps: int = 0
 
 
 @dataclass(frozen=True)

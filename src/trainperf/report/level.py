@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainperf.model import Diagnosis, Finding, Outcome, Trial, by_fix, known
 from trainperf.model import words as units
-from trainperf.model.outside import TURNS
+from trainperf.model.training import TURNS
 
 Level = Literal["error", "warning", "note"]
 

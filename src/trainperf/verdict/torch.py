@@ -6,7 +6,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._step import call
 from trainperf.model import INPUT_BOUND_BELOW, Evidence, FunctionCost, Site
-from trainperf.model.torch.step import HOOK_S
+from trainperf.model.torch import HOOK_S
 from trainperf.verdict.answer import MATTERS, Answer, Case
 
 SLOWED = 1 / 3

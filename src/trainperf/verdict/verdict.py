@@ -22,7 +22,7 @@ from trainperf.model import (
     by_fix,
     known,
 )
-from trainperf.model.outside import MOST_OF_IT, SPENT_ON, TURNS, Turn
+from trainperf.model.training import MOST_OF_IT, SPENT_ON, TURNS, Turn
 from trainperf.model.words import budget, measured, seconds
 from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.grades import probable, probably, sound, tried

@@ -19,8 +19,7 @@ from trainperf.model import (
     StartUp,
     Training,
 )
-from trainperf.model.outside import SPENT_ON
-from trainperf.model.training import Part
+from trainperf.model.training import SPENT_ON, ItemPart
 
 STEPS = "training steps"
 ONCE = "one-off cost"
@@ -209,6 +208,6 @@ def _ends(pause: BetweenEpochs, epochs: int, spent: Sequence[Spent]) -> Iterator
         yield Item("between", REST, epochs, epochs * rest)
 
 
-def _seconds(items: Iterable[Item], part: Part) -> float:
+def _seconds(items: Iterable[Item], part: ItemPart) -> float:
     """Seconds of the items of one part, without changes."""
     return sum(item.now_s for item in items if item.part == part)

@@ -150,13 +150,11 @@ def test_what_the_launcher_says_is_recorded(environ, place, monkeypatch):
     assert event["tied"] is False
 
 
-def test_nobody_waits_for_a_rank_that_is_late_absent_or_has_left(tmp_path):
+def test_nobody_waits_for_a_rank_that_is_late_or_absent(tmp_path):
     world, other = (World(rank, 2, FileBoard(str(tmp_path))) for rank in range(2))
     assert world.all_say("late", 1, timeout_s=0.0) is None
-    other.say("gone", True)
-    assert world.all_say("left", 1, timeout_s=1e9, unless="gone") is None
     other.say("there", 2)
-    assert world.all_say("there", 1, unless="gone") == [1, 2]
+    assert world.all_say("there", 1) == [1, 2]
     world.absent = (1,)
     assert world.all_say("absent", 1, timeout_s=1e9) is None
     assert not world.meet("absent", timeout_s=1e9)

@@ -18,7 +18,7 @@ from trainperf.child.timing.device import HostClock, Mark, StepTimes
 from trainperf.child.torch.step.lines import Reader
 from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
 from trainperf.evidence.events import read_as
-from trainperf.model.torch.step import Trace
+from trainperf.model.torch import Trace
 
 WORKERS_0, WORKERS_4 = "v100_resnet50_workers0", "v100_resnet50_workers4"
 HEALTHY, WAITING = "a100_8ranks_healthy", "a100_16ranks_hostbound"

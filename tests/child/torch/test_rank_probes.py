@@ -74,7 +74,7 @@ def in_step():
     return {**found, "grads": [one.grad.double().sum().item() for one in model.parameters()]}
 
 def too_little(_):
-    raise probes.NotOffered("too little memory")
+    raise probing.NotOffered("too little memory")
 
 def one_cannot():
     pair = probes._pair
@@ -145,10 +145,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[Said]:
     return [dict(map(json.loads, one.strip().splitlines())) for one in told]
 
 
-def test_ranks_take_the_same_turns_exchange_nothing_and_train_on_in_step(said: list[Said]) -> None:
+def test_ranks_make_the_same_probes_exchange_nothing_and_train_on_in_step(said: list[Said]) -> None:
     first, second = (one["in_step"] for one in said)
     assert {"autocast", "channels_last", "double_batch", "fused"} <= set(first["made"])
-    assert first["made"] == second["made"]
+    assert first["made"].keys() == second["made"].keys()
     assert first["exchanged"] is second["exchanged"] is False
     assert first["grads"] == pytest.approx(second["grads"])  # each is the mean of both
 
@@ -160,12 +160,11 @@ def test_what_one_rank_cannot_do_no_rank_does_and_nobody_waits_for_it(said: list
     assert second["lacks"]["fused"] == "too little memory"
 
 
-def test_a_rank_that_fails_within_a_probe_is_left_and_the_next_probe_is_made(said):
+def test_a_rank_that_fails_within_a_probe_leaves_it_to_the_other_and_makes_the_next(said):
     first, second = (one["one_fails"] for one in said)
-    assert first["lacks"]["autocast"] == "RuntimeError: another rank left the probe"
+    assert "autocast" in first["made"]
     assert second["lacks"]["autocast"] == "ValueError: no kernel"
-    assert "channels_last" in first["made"]
-    assert first["made"] == second["made"]
+    assert {"channels_last", "fused"} <= first["made"].keys() & second["made"].keys()
 
 
 def test_models_that_exchange_in_their_passes_are_left_alone(said: list[Said]) -> None:

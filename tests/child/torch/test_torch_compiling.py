@@ -10,7 +10,7 @@ import torch
 import torch._dynamo.utils
 
 from kit.child import Watcher, watching
-from trainperf.child.torch.compiling import watch_breaks, watch_calls, watch_metrics
+from trainperf.child.torch.hooks import watch_breaks, watch_calls, watch_metrics
 from trainperf.child.torch.loops import TorchLoops
 
 

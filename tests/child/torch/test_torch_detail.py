@@ -19,7 +19,7 @@ from trainperf.child.torch.hooks import watch_dynamo
 from trainperf.child.torch.loops import TorchClock, TorchLoops
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.events import read_as
-from trainperf.model.torch.step import DeviceWait
+from trainperf.model.torch import DeviceWait
 
 HEAD = """\
 import torch

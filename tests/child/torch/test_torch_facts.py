@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from kit.child import Record, Watcher
 from kit.exchange import driver_of
+from trainperf.child.torch import devices
 from trainperf.child.torch import facts as torch_facts
-from trainperf.child.torch import memory
 from trainperf.child.torch.built.places import ModelCall
 from trainperf.child.torch.loops import TorchLoops
 
@@ -228,9 +228,9 @@ def test_each_gpu_that_holds_something_is_told_and_no_other_is_opened(monkeypatc
             "reserved_bytes.all.peak": 2 * HELD[index],
         },
     )
-    monkeypatch.setattr(memory, "_cuda", lambda: cuda)
+    monkeypatch.setattr(devices, "_cuda", lambda: cuda)
     driver = SimpleNamespace(record=Record())
-    memory.record(driver)
+    devices.record_memory(driver)
     assert driver.record.events == [
         {
             "e": "gpu_memory",

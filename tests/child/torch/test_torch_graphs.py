@@ -19,7 +19,7 @@ import torch
 
 from emulation import fake_cuda
 from kit.child import Watcher, watching
-from trainperf.child.torch import graphs, hooks
+from trainperf.child.torch import devices, hooks
 from trainperf.child.torch.loops import TorchLoops
 
 
@@ -87,7 +87,7 @@ def loops(watcher, monkeypatch) -> Any:
 
 
 def watched(loops: TorchLoops, cls: Any) -> Any:
-    graphs.watch(loops, SimpleNamespace(CUDAGraph=cls))
+    devices.watch_graphs(loops, SimpleNamespace(CUDAGraph=cls))
     return cls()
 
 

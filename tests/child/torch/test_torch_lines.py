@@ -20,7 +20,7 @@ import torch
 
 from kit.child import FakeProcess
 from trainperf.child.timing import tracing
-from trainperf.child.torch import compiling
+from trainperf.child.torch import hooks
 from trainperf.child.torch.step import lines, looks
 from trainperf.child.torch.step.lines import TorchTracer
 
@@ -239,7 +239,7 @@ def test_the_mode_is_gone_before_something_is_compiled_in_a_traced_step(loop, mo
     )
     driver = Driver()
     driver.loops.process = driver.process
-    compiling.watch_calls(driver.loops, frames)
+    hooks.watch_calls(driver.loops, frames)
     event, losses = traced(script, driver)
     torch._dynamo.reset()
     assert event["reason"] == lines.COMPILES

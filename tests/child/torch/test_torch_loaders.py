@@ -21,7 +21,7 @@ from torch.utils.data import (
 
 from kit.child import Driver, Loops
 from trainperf.child.process.patching import undo
-from trainperf.child.torch.loader import items, loaders
+from trainperf.child.torch.loader import loaders, stages
 from trainperf.model import Loader
 
 NUMBERS = TensorDataset(torch.arange(20))
@@ -162,7 +162,7 @@ def test_a_dataset_that_holds_no_handle_can_be_taken_over(loops, held):
 def test_ranks_that_read_the_same_data_have_the_same_digest_and_others_another():
     def digest(data):
         driver = Driver(DataLoader(TensorDataset(data)))
-        items.record(driver)
+        stages.record_digest(driver)
         return driver.process.facts["data_digest"]
 
     data = torch.arange(12.0).reshape(6, 2)

@@ -13,7 +13,7 @@ from rewriting import changed, executed, script_of
 from trainperf.fixes.findings import findings_to_try
 from trainperf.fixes.torch_step.compiling import BY_BLOCK, COMPILED, IN_GRAPHS, TorchCompile
 from trainperf.model import Evidence, Finding, Operator, Site, Trainer
-from trainperf.model.torch.compiling import Blocks
+from trainperf.model.torch import Blocks
 
 torch = pytest.importorskip("torch")
 

@@ -91,13 +91,10 @@ class World:
         """Leave this rank's word under `name`, for those that wait in `all_say`."""
         self._board.put(f"said-{name}-{self.rank}", json.dumps(value))
 
-    def all_say(
-        self, name: str, value: Any, timeout_s: float = MEET_S, unless: str = ""
-    ) -> list[Any] | None:
+    def all_say(self, name: str, value: Any, timeout_s: float = MEET_S) -> list[Any] | None:
         """Say `value` under `name` and wait for the words of all ranks, which are returned.
 
-        None where some are absent, which are not waited for, did not say theirs in time, or
-        said something under `unless`: nobody waits for those either.
+        None where some are absent, which are not waited for, or did not say theirs in time.
         """
         self.say(name, value)
         words: dict[int, Any] = {}
@@ -109,8 +106,7 @@ class World:
                     words[rank] = json.loads(said)
             if len(words) == len(present):
                 return None if self.absent else [words[rank] for rank in present]
-            gone = unless and any(self._said(unless, rank) for rank in present if rank not in words)
-            if gone or time.monotonic() > until:
+            if time.monotonic() > until:
                 return None
             time.sleep(ASK_AGAIN_S)
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..process.patching import after, around
-from ..tensorflow import facts, models
-from ..timing.drivers.loop_drivers import FitDriver
 
 
 class Epochs:
@@ -163,101 +160,3 @@ class TrainFunction:
             return cycles.first_step(lambda: self.original(*given))
         self._called = True  # another one is made where the model is compiled again
         return epochs.train(model, self.original, *given)
-
-
-class EagerEpochs(Epochs):
-    """As on TensorFlow; what feeds the loop may be opened anew without Keras's count of steps."""
-
-    def __init__(self, loops: Any) -> None:
-        super().__init__(loops)
-        self._model: Callable[[], Any] = lambda: None
-        self.feeds = False
-
-    def train(self, model: Any, function: Any, *given: Any) -> Any:
-        self._current = self._latest
-        self._model = weakref.ref(model)
-        self._loops.epochs = self
-        return function(*given)
-
-    def next(self, epoch: Any, original: Any) -> Any:
-        if self._loops.passive():
-            return original(epoch)
-        driver: Any = self._loops.training.driver
-        training = isinstance(driver, FitDriver) and epoch is self._current
-        if training and driver.fit_epoch_over():
-            self._stop(epoch)
-        self.feeds = epoch is self._current
-        try:
-            item = original(epoch)
-        except StopIteration:
-            if not training or driver.between():  # the input ran out, as is known
-                raise
-            if not driver.wants_more:
-                driver.ran_out(self._loops.process.clock(), complete=True)
-                self._end(epoch.data_adapter)
-                raise
-            return self._beyond(epoch, driver)
-        finally:
-            self.feeds = False
-        self._latest = epoch
-        return item
-
-    def _beyond(self, epoch: Any, driver: Any) -> Any:
-        """One more step after the last of an epoch by Keras's count."""
-        epoch._current_iterator = None  # Keras has opened the next one
-        self.feeds = True
-        try:
-            return 0, 0, [next(driver.given)]
-        except StopIteration:
-            self._end(epoch.data_adapter)
-            raise
-
-    @property
-    def stopped(self) -> bool:
-        """Whether Keras has stopped the workers of a `PyDataset`, which raises if it is asked."""
-        adapter = self._current.data_adapter
-        return getattr(adapter, "enqueuer", None) is not None and not adapter._within_epoch
-
-    def again(self, keep: bool = False) -> Any:
-        epoch = self._current
-        if type(epoch.data_adapter).__name__ == "GeneratorDataAdapter":
-            return None
-        self._end(epoch.data_adapter)
-        epoch.data_adapter.on_epoch_begin()
-        return iter(epoch._get_iterator())
-
-    # ------------------------------------------------------- asked for by the driver
-
-    @property
-    def model(self) -> Any:
-        return self._model()
-
-    @property
-    def source(self) -> Any:
-        """The `tf.data.Dataset` or `DataLoader` that `fit` was given, None for all else."""
-        x = facts.given_to_fit(self._loops.fit_call).get("x")
-        kinds = {cls.__name__ for cls in type(x).__mro__}
-        return x if kinds & {"DatasetV2", "DataLoader"} else None
-
-    def facts(self, driver: Any) -> dict[str, Any]:
-        """The arguments of the call of `fit`, and the steps of an epoch."""
-        return facts.fit_facts(driver)
-
-    def record(self, driver: Any) -> None:
-        """Record the model in Keras's terms, and its callbacks."""
-        models.record(driver)
-        facts.record_callbacks(driver)
-
-    def stages(self, driver: Any, deadline: float) -> None:
-        """Time the stages of the user's own dataset, in the terms of its framework."""
-        if driver.loader is not None:
-            from ..torch.loader import stages as torch_stages
-
-            torch_stages.record(driver, deadline)
-        elif driver.dataset() is not None:
-            from ..tensorflow import stages as tf_stages
-
-            tf_stages.record(driver, deadline)
-        else:
-            reason = "`fit` was given neither a dataset of tf.data nor a DataLoader"
-            driver.record.write("missing", what="stages", reason=reason)

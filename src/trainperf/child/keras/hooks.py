@@ -17,7 +17,7 @@ from ..tensorflow.models import backend
 from ..timing.calls import InsteadOf
 from ..timing.loop import REAL, RESIDENT
 from ..timing.loops import Loops
-from .epochs import EagerEpochs, Epochs
+from .epochs import Epochs
 
 NAME = "model(x)"
 """The name of such a call in the record."""
@@ -68,6 +68,8 @@ def watch_trainer(loops: TensorFlowLoops, module: Any) -> None:
 
 def watch_torch_trainer(loops: Loops, module: Any) -> None:
     """See models being trained by `fit` on PyTorch."""
+    from .torch_fit import EagerEpochs
+
     count_calls_of(loops, module.TorchTrainer)
     EagerEpochs(loops).watch(module.TorchTrainer, module.TorchEpochIterator)
 

@@ -123,14 +123,14 @@ class Process:
         self.record.flush()
 
     def _watch(self, whereabouts: Any) -> None:
-        parent = self.settings["parent"]
-        visible = _exists(parent)  # not so in a container's own process namespace
+        of_parent = f"/proc/{self.settings['parent']}"
+        visible = os.path.exists(of_parent)  # not so in a container's own process namespace
         for turn in itertools.count(1):
             time.sleep(1.0)
             if turn % LOOK_TURNS == 0 and self.settings.get("leg") is None:
                 whereabouts.look()
             self.record.flush()
-            if visible and not _exists(parent):
+            if visible and not os.path.exists(of_parent):
                 os._exit(1)
 
     def _watch_errors(self) -> None:
@@ -210,16 +210,6 @@ class Unseen:
 
     def __exit__(self, *error: object) -> None:
         self._guard.off = self._before
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:

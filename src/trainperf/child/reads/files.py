@@ -75,10 +75,6 @@ class FileReads:
         self._window = None
         self._on, self._closed = not self._leg, False
 
-    def forked(self) -> None:
-        """This process is a child, which may read files for its parent."""
-        self.serve(os.getppid())
-
     def serve(self, parent: int) -> None:
         """Count for the process `parent`, which trains."""
         self._parent = parent

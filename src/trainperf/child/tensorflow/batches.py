@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from ..process.process import Process, Unseen
-from ..timing.batches import dataset_of, fresh, same_dataset
+from ..timing.loops import dataset_of, fresh, same_dataset
 
 __all__ = ["dataset_of", "fresh", "same_dataset", "size_in_bytes", "undistributed"]
 

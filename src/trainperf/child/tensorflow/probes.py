@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..process.process import in_words
-from ..timing.budget import Budget
-from ..timing.probing import CALLS, alternate, doubles, large_product
+from ..timing.probing import (
+    CALLS,
+    NotDone,
+    NotOffered,
+    alternate,
+    attempt,
+    doubles,
+    large_product,
+)
 from . import batches
 
 if TYPE_CHECKING:
@@ -25,36 +30,33 @@ XLA_TRACINGS = 3
 TINY_STEP_S = 0.010
 STEPS_PER_EXECUTION = 16
 
-Probe = Callable[[float], None]
-"""Makes the steps in turn, until a deadline."""
-
-
-class NotOffered(Exception):  # noqa: N818 - names an outcome
-    """A probe that makes no sense for this model; why."""
+Probes = dict[str, Callable[[], None]]
+"""What makes the steps of each probe in turn, the quick ones first."""
 
 
 def record(driver: Any, model: Any, deadline: float) -> None:
     """Run the probes that make sense for a Keras model, those of real fixes first."""
     if driver.replayed is None:
-        missing(driver, "probes", "there is no batch to replay", applies=False)
+        reason = "there is no batch to replay"
+        driver.record.write("missing", what="probes", reason=reason, applies=False)
         return
     step_s = driver.plan.step_estimate()
-    for name, probe in _of_fit(driver, model, step_s).items():
+    for name, probe in _of_fit(driver, model, step_s, deadline).items():
         _attempt(driver, name, probe, deadline, CALLS * step_s)
 
 
-def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
-    """The probes that make sense for a Keras model, the quick ones first."""
+def _of_fit(driver: Any, model: Any, step_s: float, deadline: float) -> Probes:
+    """The probes that make sense for a Keras model."""
     base, iterator = model.train_function.original, driver.replayed
 
     def step() -> Any:
         return base(iterator)
 
-    def compiled(deadline: float) -> None:
+    def compiled() -> None:
         with _with(model, run_eagerly=False) as function:
             alternate(driver, "compiled", deadline, step, lambda: function(iterator))
 
-    def several(deadline: float) -> None:
+    def several() -> None:
         """The base function was traced with one step; only the candidate's count changes."""
         count = STEPS_PER_EXECUTION
         with _with(model, steps_per_execution=count) as function:
@@ -62,13 +64,13 @@ def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
         call = lambda: function(iterator)  # noqa: E731
         alternate(driver, "steps_per_execution", deadline, step, call, count, k=count)
 
-    def jit(deadline: float) -> None:
+    def jit() -> None:
         with _with(model, jit_compile=True) as function:
             if not model.jit_compile:
                 raise NotOffered("the model has layers that do not support XLA")
             alternate(driver, "jit_compile", deadline, step, lambda: function(iterator))
 
-    def double(deadline: float) -> None:
+    def double() -> None:
         """The same step on two batches joined; its time is compared per sample."""
         import tensorflow as tf
 
@@ -79,17 +81,14 @@ def _of_fit(driver: Any, model: Any, step_s: float) -> dict[str, Probe]:
         driver.unclosed += pair
         _alternate_double(driver, deadline, lambda: base(pair[0]), lambda: base(pair[1]))
 
-    def product(deadline: float) -> None:
+    def product() -> None:
         _check_single(iterator)
-        try:
-            matmul_rate(driver, model, step, deadline)
-        except LookupError as error:
-            raise NotOffered(str(error)) from error
+        matmul_rate(driver, model, step, deadline)
 
     if model.run_eagerly:
         return {"compiled": compiled}
     tiny = step_s < TINY_STEP_S and model.steps_per_execution == 1
-    found: dict[str, Probe] = {"steps_per_execution": several} if tiny else {}
+    found: Probes = {"steps_per_execution": several} if tiny else {}
     found["double_batch"] = double
     if not model.jit_compile:
         found["jit_compile"] = jit
@@ -133,43 +132,44 @@ def _any_batch(spec: Any) -> Any:
 def record_own(driver: Driver, deadline: float) -> None:
     """Time an eager step against the same compiled, a compiled one with XLA and a double batch."""
     loops = driver.loops
-    if not loops.marked:
-        _record_eager(driver, deadline)
-    elif loops.compiled_call is not None:
-        function, original, args, kwargs = loops.compiled_call
-
-        def call() -> Any:
-            return original(function, *args, **kwargs)
-
-        def jit(deadline: float) -> None:
-            import tensorflow as tf
-
-            compiled = tf.function(function.python_function, jit_compile=True)
-            alternate(driver, "jit_compile", deadline, call, lambda: compiled(*args, **kwargs))
-
-        def double(deadline: float) -> None:
-            more_args, more_kwargs = _doubled(driver, (args, kwargs))
-            candidate = lambda: original(function, *more_args, **more_kwargs)  # noqa: E731
-            _alternate_double(driver, deadline, call, candidate)
-
-        if not function._jit_compile:
-            _attempt(driver, "jit_compile", jit, deadline)
-        _attempt(driver, "double_batch", double, deadline)
-
-
-def _record_eager(driver: Driver, deadline: float) -> None:
-    """Time the user's eager step function against the same function compiled."""
-    tape = driver.loops.tape
-    function = tape.find_function()
-    if function is None:
-        reason = "the gradient tape does not stand in a function that is called once per step"
-        missing(driver, "probe compiled", reason, applies=False)
+    if loops.marked and loops.compiled_call is None:
         return
-    import tensorflow as tf
+    seen: Any = loops.compiled_call or (None, None, (), {})
+    function, original, args, kwargs = seen
 
-    compiled = tf.function(function)
-    pair = (lambda: function(**tape.arguments), lambda: compiled(**tape.arguments))
-    alternate(driver, "compiled", deadline, *pair)
+    def call() -> Any:
+        return original(function, *args, **kwargs)
+
+    def compiled() -> None:
+        import tensorflow as tf
+
+        step, given = loops.tape.find_function(), loops.tape.arguments
+        if step is None:
+            raise NotOffered(
+                "the gradient tape does not stand in a function that is called once per step"
+            )
+        candidate = tf.function(step)
+        pair = (lambda: step(**given), lambda: candidate(**given))
+        alternate(driver, "compiled", deadline, *pair)
+
+    def jit() -> None:
+        import tensorflow as tf
+
+        candidate = tf.function(function.python_function, jit_compile=True)
+        alternate(driver, "jit_compile", deadline, call, lambda: candidate(*args, **kwargs))
+
+    def double() -> None:
+        more_args, more_kwargs = _doubled(driver, (args, kwargs))
+        candidate = lambda: original(function, *more_args, **more_kwargs)  # noqa: E731
+        _alternate_double(driver, deadline, call, candidate)
+
+    probes: Probes = {"compiled": compiled}
+    if loops.marked:
+        probes = {"double_batch": double}
+        if not function._jit_compile:
+            probes = {"jit_compile": jit, **probes}
+    for name, probe in probes.items():
+        _attempt(driver, name, probe, deadline)
 
 
 def _doubled(driver: Driver, given: Any) -> Any:
@@ -195,28 +195,17 @@ def _doubled(driver: Driver, given: Any) -> Any:
 
 
 def _attempt(
-    driver: Driver, name: str, probe: Probe, deadline: float, calls_s: float = 0.0
+    driver: Driver, name: str, probe: Callable[[], None], deadline: float, calls_s: float = 0.0
 ) -> None:
-    """Make a probe if there is time to trace its step and call it, or record why it is missing."""
-    what = f"probe {name}"
+    """Make a probe if there is time to trace its step and call it, and memory for its batch."""
+
+    def made() -> None:
+        if name == "double_batch" and not doubles():
+            raise NotDone("too little memory was left for twice the samples")
+        probe()
+
     tracings = XLA_TRACINGS if name == "jit_compile" else 2
-    takes = tracings * driver.loops.longest_trace + calls_s
-    if time.monotonic() + takes > deadline:
-        missing(driver, what, Budget.of(driver).lacking(takes, time.monotonic()))
-        return
-    if name == "double_batch" and not doubles():
-        missing(driver, what, "too little memory was left for twice the samples")
-        return
-    try:
-        probe(deadline)
-    except NotOffered as error:
-        missing(driver, what, str(error), applies=False)
-    except Exception as error:
-        missing(driver, what, in_words(error))
-
-
-def missing(driver: Driver, what: str, reason: str, applies: bool = True) -> None:
-    driver.record.write("missing", what=what, reason=reason, applies=applies)
+    attempt(driver, name, made, deadline, tracings * driver.loops.longest_trace + calls_s)
 
 
 def _alternate_double(
@@ -235,13 +224,13 @@ HEAVY = re.compile(r"MatMul|Conv|Einsum|While|Call|RNN|LSTM|GRU|FFT|^If$")
 def matmul_rate(driver: Any, model: Any, step: Callable[[], Any], deadline: float) -> None:
     """A call of `step` against one large product in the model's type, with the operations of each.
 
-    Raises `LookupError` where not all operations of a step are known.
+    Raises `NotOffered` where not all operations of a step are known.
     """
     import keras
     import tensorflow as tf
 
     if type(model).train_step is not keras.Model.train_step:
-        raise LookupError("what a `train_step` of the script's own computes is not counted")
+        raise NotOffered("what a `train_step` of the script's own computes is not counted")
     flops = _operations(model, driver.batch) * int(model.steps_per_execution)
     dtype = tf.as_dtype(model.compute_dtype)
 
@@ -255,7 +244,7 @@ def matmul_rate(driver: Any, model: Any, step: Callable[[], Any], deadline: floa
 
 
 def _operations(model: Any, batch: Any) -> int:
-    """Multiplications and additions of forward and backward; `LookupError` if not all are known.
+    """Multiplications and additions of forward and backward; `NotOffered` if not all are known.
 
     A multiplication with its addition counts as two.
     """
@@ -276,9 +265,9 @@ def _operations(model: Any, batch: Any) -> int:
         if operation.type in PRODUCTS:
             total += 2 * PRODUCTS[operation.type](operation)
         elif HEAVY.search(operation.type):
-            raise LookupError(f"the operations of {operation.type} are not counted")
+            raise NotOffered(f"the operations of {operation.type} are not counted")
     if not total:
-        raise LookupError("the model multiplies no matrices")
+        raise NotOffered("the model multiplies no matrices")
     return total
 
 
@@ -306,7 +295,7 @@ def _einsum(operation: Any) -> int:
     sizes: dict[str, int] = {}
     for letters, tensor in zip(subscripts, operation.inputs, strict=True):
         if len(letters) != len(tensor.shape):
-            raise LookupError("the operations of an Einsum with `...` are not counted")
+            raise NotOffered("the operations of an Einsum with `...` are not counted")
         sizes.update(zip(letters, map(int, tensor.shape), strict=True))
     return math.prod(sizes.values())
 

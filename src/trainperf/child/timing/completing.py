@@ -133,23 +133,26 @@ def other_loops() -> list[int]:
     ]
     lines = [line for file, line in users if file == users[0][0]]
     nodes = turns.nodes_of(users[0][0]) if users else ()
+
+    def here(node: Any) -> bool:
+        return any(_holds(node, line) for line in lines)
+
     loops = [node for node in nodes if isinstance(node, turns.LOOPS)]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
-    found: list[Any] = [loop for loop in training if not any(_within(it, loop) for it in training)]
-    found += [
+    fits = [
         node
         for node in nodes
         if isinstance(node, ast.Call)
         and getattr(node.func, "attr", "") == "fit"
         and _FIT & {keyword.arg for keyword in node.keywords}
     ]
-    around = [loop for loop in loops if any(_holds(loop, line) for line in lines)]
+    outer = [*training, *filter(here, loops)]
     return sorted(
         node.lineno
-        for node in found
-        if not any(_holds(node, line) for line in lines)
-        and not any(_within(node, loop) for loop in around)
+        for node in (*training, *fits)
+        if not here(node)
+        and not any(loop is not node and _holds(loop, node.lineno) for loop in outer)
     )
 
 
@@ -166,7 +169,3 @@ def _updates(node: ast.AST, steps: Collection[str] = ()) -> bool:
 
 def _holds(node: Any, line: int) -> bool:
     return bool(node.lineno <= line <= (node.end_lineno or node.lineno))
-
-
-def _within(node: Any, outer: Any) -> bool:
-    return node is not outer and _holds(outer, node.lineno)

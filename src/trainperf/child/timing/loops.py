@@ -81,7 +81,7 @@ class Loops:
 
     name: str
     batches: Any
-    """The framework's module of what `batches.py` has, with `size_in_bytes` of a batch."""
+    """The framework's module of the functions below, with `size_in_bytes` of a batch."""
     device: HostClock
     shared_input = ""
     """Why the input of one rank cannot be drained alone; "" if it can."""
@@ -239,3 +239,36 @@ class Loops:
             return self._bare > (1 if self._bare_s > LONG_STEP_S else BARE_UPDATES)
         self._bare = 0
         return False
+
+
+# The drivers' questions to batches and iterators, whatever the framework.
+
+
+def dataset_of(iterator: Any) -> Any:
+    """The dataset or loader an iterator was made from, or None."""
+    found = getattr(iterator, "_trainperf_dataset", None)
+    return found if found is not None else getattr(iterator, "_dataset", None)
+
+
+def same_dataset(one: Any, other: Any) -> bool:
+    """Whether two datasets are the same object, or built by the same call."""
+    if one is other:
+        return True
+    site = getattr(one, "_trainperf_site", None)
+    return site is not None and site == getattr(other, "_trainperf_site", None)
+
+
+def undistributed(dataset: Any) -> Any:
+    """The user's own dataset in one that a strategy made of it; here, the dataset itself."""
+    return dataset
+
+
+def fresh(batch: Any) -> Any:
+    """The batch in new containers, so that a loop may take them apart; tensors shared."""
+    if isinstance(batch, dict):
+        return type(batch)((key, fresh(value)) for key, value in batch.items())
+    if isinstance(batch, list):
+        return [fresh(value) for value in batch]
+    if type(batch) is tuple:
+        return tuple(fresh(value) for value in batch)
+    return batch

@@ -2,25 +2,22 @@
 
 The two sides run in alternating blocks inside the process: identical code against itself reads
 0.996–1.005 this way, where whole runs repeated one after the other spread by 14 %. Probes run when
-all else has been recorded: they go on training the model. Several ranks take the same turns at the
-same time, as rank 0 says: in a step they compute at the same time as well.
+all else has been recorded: they go on training the model.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import resource
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..process.process import in_words
+from .budget import Budget
 from .device import seconds_of
 from .estimating import FEWEST, estimate
-
-if TYPE_CHECKING:
-    from ..job.ranks import World
 
 BLOCKS = FEWEST
 PROBE_S = 0.9
@@ -42,6 +39,43 @@ LARGE_S = 0.005
 CGROUP = "/sys/fs/cgroup"
 
 
+class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
+    """A probe cannot be made here; the text says why."""
+
+
+class NotDone(NotOffered):
+    """A probe that could be made here, but for the time or a fault."""
+
+
+class NotNeeded(NotOffered):
+    """A probe of something that is there already, or that could not change anything."""
+
+
+NOT_NEEDED = "it would change nothing there"
+
+
+def attempt(
+    driver: Any, name: str, probe: Callable[[], None], deadline: float, takes_s: float = 0.0
+) -> str:
+    """Make a probe if there is time for it; return why there is none, "" where there is one.
+
+    That is recorded as well, with whether the probe `applies` here, unless it is not needed.
+    """
+    now = time.monotonic()
+    try:
+        if now + takes_s > deadline:
+            raise NotDone(Budget.of(driver).lacking(max(takes_s, PROBE_S), now))
+        probe()
+        return ""
+    except NotNeeded:
+        return NOT_NEEDED
+    except Exception as error:
+        reason = str(error) if isinstance(error, NotOffered) else in_words(error)
+        applies = isinstance(error, NotDone) or not isinstance(error, NotOffered)
+    driver.record.write("missing", what=f"probe {name}", reason=reason, applies=applies)
+    return reason
+
+
 def alternate(
     driver: Any,
     name: str,
@@ -55,69 +89,35 @@ def alternate(
 
     `per_candidate` is how many steps one call of the candidate does. The first call
     of the candidate is timed apart: it traces and compiles. Turns go on until their ratio
-    is decided, or the probe's time is up. A rank that fails meanwhile lets the others know.
+    is decided, or the probe's time is up.
     """
-    agreed = _agreement(driver.world, f"probe-{name}")
-    try:
-        one_off, calls, blocks = _timed(driver, agreed, deadline, base, candidate, per_candidate)
-    except Exception:
-        if driver.world is not None:
-            driver.world.say(f"probe-{name}-left", True)
-        raise
-    steps = max(1, calls // per_candidate) * per_candidate * len(blocks["candidate"])
+    one_off = once(driver, candidate)
+    base()
+    candidate()
+    driver.sync()
+    base_s = max(1e-6, once(driver, base))
+    began = time.monotonic()
+    spare = max(0.2, min(PROBE_S, deadline - began))
+    count = max(1, int(spare / (2 * BLOCKS) / base_s))
+    ends = began + NOISY * max(PROBE_S, 2 * BLOCKS * base_s)
+    sides = [("base", base, count, 1)]
+    sides += [("candidate", candidate, max(1, count // per_candidate), per_candidate)]
+    blocks: dict[str, list[float]] = {"base": [], "candidate": []}
+    for taken in range(1, MOST_BLOCKS + 1):
+        for label, call, calls, steps in sides:
+            blocks[label].append(seconds_of(driver.device, calls, call) / steps)
+        sides.reverse()
+        now = time.monotonic()
+        if taken > 1 and now > ends:
+            break
+        if taken >= FEWEST and (now > deadline or _decided(**blocks)):
+            break
+    steps = max(1, count // per_candidate) * per_candidate * len(blocks["candidate"])
     driver.record.write("probe", name=name, one_off=one_off, steps=steps, detail=detail, **blocks)
     driver.record.flush()
 
 
-def _agreement(world: World | None, probe: str) -> Callable[[Any], Any]:
-    """What gives a value as rank 0 has it, once all ranks are there; a process alone its own."""
-    passed = itertools.count(1)
-
-    def agreed(value: Any) -> Any:
-        if world is None:
-            return value
-        said = world.all_say(f"{probe}-{next(passed)}", value, unless=f"{probe}-left")
-        if said is None:
-            raise RuntimeError("another rank left the probe")
-        return said[0]
-
-    return agreed
-
-
-def _timed(
-    driver: Any,
-    agreed: Callable[[Any], Any],
-    deadline: float,
-    base: Callable[[], Any],
-    candidate: Callable[[], Any],
-    per_candidate: int,
-) -> tuple[float, int, dict[str, list[float]]]:
-    """Seconds of the first call of the candidate, steps of a block, seconds per step of each."""
-    one_off = _once(driver, candidate)
-    base()
-    candidate()
-    driver.sync()
-    once = max(1e-6, _once(driver, base))
-    began = time.monotonic()
-    spare = max(0.2, min(PROBE_S, deadline - began))
-    count = agreed(max(1, int(spare / (2 * BLOCKS) / once)))
-    ends = began + NOISY * max(PROBE_S, 2 * BLOCKS * once)
-    blocks: dict[str, list[float]] = {"base": [], "candidate": []}
-    for index in range(MOST_BLOCKS):
-        order = (("base", base, 1), ("candidate", candidate, per_candidate))
-        for label, call, steps in order if index % 2 == 0 else reversed(order):
-            calls = max(1, count // steps)
-            blocks[label].append(seconds_of(driver.device, calls, call) / steps)
-        now, taken = time.monotonic(), index + 1
-        over = taken > 1 and now > ends
-        if taken >= FEWEST and not over:
-            over = now > deadline or _decided(**blocks)
-        if agreed(over):
-            break
-    return one_off, count, blocks
-
-
-def _once(driver: Any, call: Callable[[], Any]) -> float:
+def once(driver: Any, call: Callable[[], Any]) -> float:
     """Seconds of a single call, waited for."""
     began = time.monotonic()
     call()
@@ -167,6 +167,6 @@ def large_product(
     for side in SIDES:
         product = product_of(side)
         product()  # sets up what the first one needs
-        if _once(driver, product) >= LARGE_S:
+        if once(driver, product) >= LARGE_S:
             break
     return product, side

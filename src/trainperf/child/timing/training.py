@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ class Training:
         The driver is kept from being collected: it may hold the only reference to an iterator
         that it opened, which would end its workers, the parent's, when it is finalized here.
         """
-        self.reads.forked()
+        self.reads.serve(os.getppid())  # it may read files for its parent
         self._inherited = self.driver or self._inherited
         self.driver = None
 

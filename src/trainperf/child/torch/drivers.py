@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..process.process import Unseen
 from ..timing.drivers.driver import Driver
-from ..timing.drivers.loop_drivers import FitDriver, IteratorDriver, UpdateDriver
+from ..timing.drivers.loop_drivers import IteratorDriver, UpdateDriver
 from . import batches
 from .loader import loaders
 
@@ -56,7 +56,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
     def __init__(self, loops: Loops, iterator: Any) -> None:
         super().__init__(loops, iterator)
         self.updates_per_step = 1
-        self._beside: dict[int, Any] = {}  # the last iterator over each companion's loader
         self._handed: Any = None
         self._versions: tuple[tuple[int, bool], ...] = ()
         self._written = False
@@ -76,54 +75,10 @@ class LoaderDriver(IteratorDriver, TorchDriver):
             self.updates_per_step = max(1, self.loops.updates - self._seen)
         super().boundary()
 
-    def companion(self, iterator: Any) -> bool:
-        """As in every loop; each epoch has a new iterator over a companion's loader."""
-        loader = self.batches.dataset_of(iterator)
-        if not super().companion(iterator):
-            known = self._beside.get(id(loader))
-            if known is None or self.batches.dataset_of(known) is not loader:
-                return False
-            iterator._trainperf_last = known._trainperf_last
-            self._companions.pop(id(known), None)
-            self._companions[id(iterator)] = iterator
-        if loader is not None:
-            self._beside[id(loader)] = iterator
-        return True
-
-    def next_companion(self, iterator: Any, original: Any) -> Any:
-        """As in every loop; one that is asked more often than the loop's own is really asked."""
-        again = getattr(iterator, "_trainperf_asked", None) == self._replayed
-        iterator._trainperf_asked = self._replayed
-        if self.resident and again:  # an evaluation over it would have no end
-            return original(iterator)
-        return super().next_companion(iterator, original)
-
-    def pull(self, count: int) -> int:
-        """As in every loop; a companion that ran out is opened again as well."""
-        for _ in range(count):
-            super().pull(1)
-            for key, known in list(self._beside.items()):
-                if id(known) in self._companions:
-                    continue
-                began = self.clock()
-                with Unseen(self.process):
-                    made = _iterator(self.batches.dataset_of(known))
-                try:
-                    self._original(made)  # type: ignore[misc]
-                except StopIteration:  # it gives its batches a single time
-                    del self._beside[key]
-                    continue
-                self.restarts += self.clock() - began
-                made._trainperf_last = known._trainperf_last
-                self._companions[id(made)] = self._beside[key] = made
-        return count
-
-    def _open_again(self) -> Any:
-        return None if self._dataset is None else _iterator(self._dataset)
-
-    def companions(self) -> list[Any]:
-        """The loaders from which each step takes a batch beside the loop's own."""
-        return [self.batches.dataset_of(one) for one in self._beside.values()]
+    def _iterate(self, dataset: Any) -> Any:
+        """An iterator of PyTorch's own: one of a subclass may be a generator."""
+        base: Any = sys.modules["torch"].utils.data.DataLoader
+        return base.__iter__(dataset) if isinstance(dataset, base) else iter(dataset)
 
     def waited(self, seconds: float) -> None:
         super().waited(seconds)
@@ -150,16 +105,6 @@ class LoaderDriver(IteratorDriver, TorchDriver):
             return
         super()._remember(batches.fresh(batch))
         self._handed, self._versions = self.batch, batches.versions(batch)
-
-
-def _iterator(loader: Any) -> Any:
-    """A new iterator over a loader, of PyTorch's own: one of a subclass may be a generator."""
-    base: Any = sys.modules["torch"].utils.data.DataLoader
-    return base.__iter__(loader) if isinstance(loader, base) else iter(loader)
-
-
-class TorchFitDriver(FitDriver, LoaderDriver):
-    """Keras's `fit`, which makes a `DataLoader` of whatever it is given."""
 
 
 class TorchUpdateDriver(UpdateDriver, TorchDriver):

@@ -13,8 +13,7 @@ from typing import Any
 from ..process import frames
 from ..process.patching import before
 from ..process.process import Attempt
-from . import batches, trainers
-from . import memory as gpu_memory
+from . import batches, devices, trainers
 from .built import models
 from .exchange import exchange
 from .loader import padding, settings
@@ -74,7 +73,7 @@ def record(driver: Any) -> None:
     for what, part in (
         ("the device", _framework),
         # Before one forward more is run, which could add to it.
-        ("the GPUs' memory", gpu_memory.record),
+        ("the GPUs' memory", devices.record_memory),
         ("models and optimizers", models.record),
         ("flags", lambda driver: driver.record.write("torch_flags", values=flags(driver))),
         ("the trainer", trainers.record),

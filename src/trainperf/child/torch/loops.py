@@ -15,9 +15,9 @@ from ..timing.losses import plain_loss
 from . import batches as torch_batches
 from . import facts as torch_facts
 from .built.places import Models
+from .devices import capturing
 from .exchange import exchange as exchanges
 from .exchange.ddp import Ddps
-from .graphs import capturing
 
 if TYPE_CHECKING:
     from ..timing.loops import Extra, Tracer
@@ -197,19 +197,19 @@ class TorchLoops(Loops):
 
     def exchange_extras(self, driver: Any) -> list[Extra]:
         """And whether the ranks read the same data."""
-        from .loader import items
+        from .loader import stages as torch_stages
 
         extras = exchanges.extras(driver)
         if driver.world is not None and driver.loader is not None:
-            extras.append(("digest", lambda deadline: items.record(driver)))
+            extras.append(("digest", lambda deadline: torch_stages.record_digest(driver)))
         return extras
 
     def iterator_driver(self, iterator: Any) -> Any:
         """A driver for the loop over a `DataLoader`: the user's, or Keras's own."""
-        from .drivers import LoaderDriver, TorchFitDriver
+        from .drivers import LoaderDriver
 
         fit = self.epochs is not None and self.epochs.feeds
-        return (TorchFitDriver if fit else LoaderDriver)(self, iterator)
+        return (self.epochs.driver if fit else LoaderDriver)(self, iterator)
 
     def update_driver(self) -> Any:
         from .drivers import TorchUpdateDriver

@@ -13,7 +13,7 @@ from trainperf.fixes.common.keras_source import fit_call
 from trainperf.fixes.common.trainers import KEY
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import BetweenEpochs, Epoch, Equivalence, Evidence, Finding, Site
-from trainperf.model.outside import TURNS
+from trainperf.model.training import TURNS
 from trainperf.rewrite import Script
 from trainperf.source.arguments import keyword
 from trainperf.source.iterations import carried, of_own_loop, outside, read_outside, stored

@@ -11,7 +11,7 @@ from trainperf.fixes.common.step import gpu_may_be_full, waits_for_input
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.model import Equivalence, Evidence, FunctionLines, Line, OwnCode
 from trainperf.model.lines import MANY
-from trainperf.model.outside import Outside
+from trainperf.model.training import Outside
 
 MOST = 0.25
 """Share of a step from which a function of the user's own is what it is lost to."""

@@ -23,7 +23,7 @@ from trainperf.model import (
     Spent,
     TurnGain,
 )
-from trainperf.model.outside import CALLED_EAGERLY
+from trainperf.model.training import CALLED_EAGERLY
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument, starred
 

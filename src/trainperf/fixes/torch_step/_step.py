@@ -6,7 +6,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.common.step import no_faster, sms_active, step_seconds, traced_kernels
 from trainperf.fixes.common.words import if_measured, ms
 from trainperf.model import Evidence, Finding, Missing, Probe, Site, TorchModel, is_taken
-from trainperf.model.torch.step import Part
+from trainperf.model.torch import Part
 
 CONVOLUTIONS = (
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",

@@ -7,7 +7,7 @@ from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.words import at, ms, percent
 from trainperf.fixes.torch_step._step import EACH_STEP, gap_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence
-from trainperf.model.torch.step import DeviceWait
+from trainperf.model.torch import DeviceWait
 
 ZEROS = 0.95
 """Share of zeros from which a product with a sparse matrix is faster on CPUs and GPUs alike."""

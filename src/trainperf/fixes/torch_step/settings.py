@@ -22,7 +22,7 @@ from trainperf.fixes.torch_step._step import (
     taken_probe,
 )
 from trainperf.model import Equivalence, Evidence, Finding
-from trainperf.model.torch.step import Part
+from trainperf.model.torch import Part
 from trainperf.rewrite import Script
 
 OPTIMIZER = Callee(defaults={"fused": None, "foreach": None})

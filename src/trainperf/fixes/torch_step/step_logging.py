@@ -24,8 +24,8 @@ from trainperf.fixes.common.words import (
 from trainperf.fixes.torch_step._changes import WRITERS, kept_on_device, log_seldom
 from trainperf.fixes.torch_step._step import EACH_STEP, gap_seconds, part_seconds
 from trainperf.model import Equivalence, Evidence, Finding, FunctionCost, LogCall, Site, is_taken
-from trainperf.model.outside import Outside
-from trainperf.model.torch.step import Part
+from trainperf.model.torch import Part
+from trainperf.model.training import Outside
 from trainperf.rewrite import Script
 
 EVERY = 50

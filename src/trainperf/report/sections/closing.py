@@ -238,6 +238,11 @@ def _nothing(diagnosis: Diagnosis) -> str:
         text = "No edit tried that leaves the experiment as it is made it faster"
     elif diagnosis.verdict.healthy:
         text = "Nothing to change: nothing that was tried made it faster"
+    cut_short = [one for one in diagnosis.trials if one.late and (one.low or 0.0) > 1]
+    if cut_short:
+        first = max(cut_short, key=lambda trial: trial.speedup or 0.0)
+        gave = units.measured(first.speedup or 1.0, first.low, first.high)
+        text = f"No time was left to repeat {first.fix}, which gave {gave}"
     best = [(change.ways[0].speedup or 0.0, change.finding.id) for change in changes]
     if best:
         speedup, id_ = max(best)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.model import Diagnosis, Outside, Training, known
 from trainperf.model import words as units
-from trainperf.model.outside import SPENT_ON, TURNS
+from trainperf.model.training import SPENT_ON, TURNS
 from trainperf.report.document import CHANGES, END, STEP, STRONG, Page, Section, Words, given, say
 from trainperf.report.plain import place
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...process import frames, turns
@@ -86,9 +87,12 @@ class InputDriver(Driver):
 
     # -------------------------------------------------------------- its epochs
 
+    def _iterate(self, dataset: Any) -> Any:
+        return iter(dataset)
+
     def _open_again(self) -> Any:
         """A new iterator over the input, None where it gives its batches a single time."""
-        return None if self._dataset is None else iter(self._dataset)
+        return None if self._dataset is None else self._iterate(self._dataset)
 
     def reopen(self) -> bool:
         """Begin the next epoch of the input without the loop noticing."""
@@ -177,7 +181,7 @@ class IteratorDriver(InputDriver):
         self.opens_each = False  # the loop opens its input anew for each batch
         self._told_opens = False
         self.batches_per_step = 1
-        self._companions: dict[int, Any] = {}
+        self._companions: list[Any] = []  # the last iterator over each dataset beside the loop's
         seen = getattr(iterator, "_trainperf_updates", loops.updates)
         self._step_updates = max(1, loops.updates - seen)
         self.extras.append(("probes", lambda deadline: loops.probes(self, deadline)))
@@ -222,22 +226,38 @@ class IteratorDriver(InputDriver):
         return dataset is not None and self.batches.same_dataset(dataset, self._dataset)
 
     def companion(self, iterator: Any) -> bool:
-        if id(iterator) in self._companions:
-            return True
+        dataset = self.batches.dataset_of(iterator)
+        for at, known in enumerate(self._companions):
+            same = dataset is not None and self.batches.dataset_of(known) is dataset
+            if known is iterator or same:  # each epoch may have a new one
+                iterator._trainperf_last = known._trainperf_last
+                self._companions[at] = iterator
+                return True
         last = getattr(iterator, "_trainperf_last", None)
         if last is None or self.plan.phase != WARM_UP:
             return False
         if not 0 < self.loops.updates - iterator._trainperf_updates <= self._step_updates:
             return False  # it was not asked in the last step
-        self._companions[id(iterator)] = iterator
+        self._companions.append(iterator)
         return True
 
+    def companions(self) -> list[Any]:
+        """The datasets from which each step takes a batch beside the loop's own."""
+        return [self.batches.dataset_of(iterator) for iterator in self._companions]
+
     def next_companion(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
-        """The next batch of a companion: replayed where the loop's own is."""
-        if self.resident:
+        """The next batch of a companion: replayed where the loop's own is.
+
+        One that is asked more often than that is really asked: an evaluation over it would have no
+        end.
+        """
+        again = getattr(iterator, "_trainperf_asked", None) == self._replayed
+        iterator._trainperf_asked = self._replayed
+        if self.resident and not again:
             return self.batches.fresh(iterator._trainperf_last)
         batch = original(iterator)
-        iterator._trainperf_last = self.batches.fresh(batch)
+        if not self.resident:
+            iterator._trainperf_last = self.batches.fresh(batch)
         return batch
 
     def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
@@ -299,12 +319,26 @@ class IteratorDriver(InputDriver):
                     raise Exhausted from None
                 self.restarts += self.clock() - began
             self.took(1)
-            for iterator in list(self._companions.values()):
+            for iterator in list(self._companions):
                 try:
                     self._original(iterator)
                 except StopIteration:
-                    self._companions.pop(id(iterator), None)
+                    self._reopen_companion(iterator, self._original)
         return count
+
+    def _reopen_companion(self, iterator: Any, original: Callable[[Any], Any]) -> None:
+        """Go on with another iterator over its dataset; without it, where it has no more."""
+        began, dataset = self.clock(), self.batches.dataset_of(iterator)
+        self._companions.remove(iterator)
+        if dataset is None:
+            return
+        with Unseen(self.process):
+            again = self._iterate(dataset)
+        with suppress(StopIteration):  # it gives its batches a single time
+            original(again)
+            again._trainperf_last = iterator._trainperf_last
+            self._companions.append(again)
+            self.restarts += self.clock() - began
 
     def prepare_resident(self) -> str:
         return "" if self._ring else "no batch was seen to replay"
@@ -326,74 +360,6 @@ class IteratorDriver(InputDriver):
             self._ring = deque(maxlen=max(1, min(RING, RING_BYTES // size)))
         self.batch = self.batches.fresh(batch)
         self._ring.append(self.batch)
-
-
-class FitDriver(IteratorDriver):
-    """Keras's `fit` where it takes its batches from Python (on PyTorch), and counts its own steps:
-    `epochs` tells it when an epoch is over."""
-
-    kind = "fit"
-
-    def __init__(self, loops: Loops, iterator: Any) -> None:
-        assert loops.epochs is not None
-        self.epochs: Any = loops.epochs
-        self.model = self.epochs.model
-        super().__init__(loops, iterator)
-        # Before the probes: whatever time is left, facts are recorded.
-        self.extras.insert(-1, ("facts", lambda deadline: self.epochs.record(self)))
-
-    @property
-    def given(self) -> Any:
-        return self._iterator
-
-    def serves(self, owner: Any) -> bool:
-        return owner is self.model
-
-    def next(self, iterator: Any, original: Callable[[Any], Any]) -> Any:
-        """As in every loop; an input that Keras has stopped is begun again as one that is over."""
-
-        def taken(source: Any) -> Any:
-            if self.epochs.stopped:
-                raise StopIteration
-            return original(source)
-
-        return super().next(iterator, taken)
-
-    def companion(self, iterator: Any) -> bool:
-        """Keras takes from one iterator only."""
-        return False
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"batches_per_step": 1, **self.epochs.facts(self)}
-
-    def dataset(self) -> Any:
-        """The user's own: Keras wraps it."""
-        return self.epochs.source
-
-    @property
-    def loader(self) -> Any:
-        """The user's `DataLoader`, None where there is none: Keras makes some of its own."""
-        return self.dataset() if type(self.dataset()).__name__ == "DataLoader" else None
-
-    def can_end(self) -> bool:
-        return True
-
-    def end_epoch(self) -> bool:
-        """Not where Keras asks for a batch: it would say that the input ran out of data."""
-        return False
-
-    def fit_epoch_over(self) -> bool:
-        """Whether Keras is to be told, as it asks for the next step, that the epoch is over."""
-        return super().end_epoch()
-
-    def _feeds(self, dataset: Any) -> bool:
-        return bool(self.epochs.feeds)
-
-    def _open_again(self) -> Any:
-        return self.epochs.again()
-
-    def _time_stages(self, deadline: float) -> None:
-        self.epochs.stages(self, deadline)
 
 
 # Drivers of loops that make their own batches: nothing begins them again when they are over.

@@ -99,14 +99,14 @@ class WarmUp:
 
     def compile_begins(self, *_: Any) -> None:
         """Something is being compiled, which may take minutes: no step can come meanwhile."""
-        words = self._told()
-        if words is not None:
-            words[COMPILES] = 1
+        self._compiles(1)
 
     def compile_ends(self, *_: Any) -> None:
-        words = self._told()
-        if words is not None:
-            words[COMPILES] = 0
+        self._compiles(0)
+
+    def _compiles(self, value: int) -> None:
+        if (words := self._told()) is not None:
+            words[COMPILES] = value
 
     def _told(self) -> Words | None:
         if self._words is None:

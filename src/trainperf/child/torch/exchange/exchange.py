@@ -19,7 +19,7 @@ from ...process.process import Attempt
 from ...process.turns import Places
 from ...timing.loops import Extra
 from ..built import models
-from ..memory import distributed
+from ..devices import distributed
 from . import ddp as torch_ddp
 
 MOST = 4

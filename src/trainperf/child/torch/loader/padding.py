@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import batches as torch_batches
-from .. import memory
+from .. import devices
 from ..built.places import ModelCall
 from .settings import batch_size
 
@@ -157,7 +157,7 @@ def masks_padding(calls: list[ModelCall]) -> bool | None:
     """
     from ..probes.passes import changed, evaluated
 
-    if not calls or memory.processes() > 1:
+    if not calls or devices.processes() > 1:
         return None
     weights = lambda call: sum(weight.numel() for weight in call.module.parameters())  # noqa: E731
     largest = max(calls, key=weights)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
 from ...timing.budget import Budget
-from ...timing.probing import CALLS, PROBE_S, alternate
-from .. import batches, memory
+from ...timing.probing import CALLS, PROBE_S, NotDone, NotOffered, alternate, once
+from .. import batches, devices
 from ..built.models import models
 
 if TYPE_CHECKING:
@@ -27,18 +27,6 @@ SLOWER = 5
 
 _SHARDED = ("DTensor", "FlatParameter", "FSDPModule", "FullyShardedDataParallel")
 """Kinds of parameters, and of modules, of which each rank has a part."""
-
-
-class NotOffered(Exception):  # noqa: N818 - an outcome, not an error
-    """A probe cannot be made here; the text says why."""
-
-
-class NotDone(NotOffered):
-    """A probe that could be made here, but for the time or a fault."""
-
-
-class NotNeeded(NotOffered):
-    """A probe of something that is there already, or that could not change anything."""
 
 
 class Pass:
@@ -162,25 +150,15 @@ class Probing:
     def check(self, takes_s: float, because: str) -> None:
         """Raise `NotOffered` where so many seconds do not fit any more."""
         if time.monotonic() + takes_s > self.deadline:
-            raise NotDone(f"{because}: {self.lacking(takes_s)}")
-
-    def lacking(self, takes_s: float) -> str:
-        """Say that so many seconds do not fit any more."""
-        return Budget.of(self.driver).lacking(takes_s, time.monotonic())
+            lacking = Budget.of(self.driver).lacking(takes_s, time.monotonic())
+            raise NotDone(f"{because}: {lacking}")
 
     def _try(self) -> Pass:
         found = self._last_pass()
         self._together(PASS)
         with _exchanging_nothing():
-            found.once = min(self.timed(found) for _ in range(WARM_UPS))
+            found.once = min(once(self.driver, found) for _ in range(WARM_UPS))
         return found
-
-    def timed(self, call: Callable[[], Any]) -> float:
-        """Seconds of one call, waited for."""
-        began = time.monotonic()
-        call()
-        self.driver.sync()
-        return time.monotonic() - began
 
     def _last_pass(self) -> Pass:
         """The last pass, not yet run; raises `NotOffered` where it cannot be repeated."""
@@ -188,7 +166,7 @@ class Probing:
         if (call := next(seen, None)) is None:
             raise NotOffered("no training forward of a model was seen")
         module, args, kwargs, *_ = call
-        if memory.processes() > 1:
+        if devices.processes() > 1:
             if self.driver.world is None:
                 raise NotOffered("its ranks cannot agree on when to do it")
             module, args, kwargs = _rank_alone(module, args, kwargs)
@@ -283,7 +261,7 @@ def _exchanging_nothing() -> Iterator[None]:
 
 def _collectives() -> list[int]:
     """How many collectives each process group has made; raises `NotOffered` if not counted."""
-    if memory.processes() < 2:
+    if devices.processes() < 2:
         return []
     groups: Any = sys.modules["torch.distributed.distributed_c10d"]
     try:

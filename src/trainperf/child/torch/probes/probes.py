@@ -1,8 +1,8 @@
 """Time a PyTorch step against variations of it that real fixes would make.
 
 Probes run when all else has been recorded. The weights stay as they are, but buffers,
-gradients, the optimizers' states and random streams go on. Ranks make a probe in step, or none
-of them does; what exchanges their gradients is left out of it.
+gradients, the optimizers' states and random streams go on. Ranks begin a probe together, or none
+of them makes it; what exchanges their gradients is left out of it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...process.process import in_words
-from ...timing.probing import CALLS, PROBE_S, doubles, large_product
-from .. import batches, memory
+from ...timing.probing import (
+    CALLS,
+    NOT_NEEDED,
+    NotNeeded,
+    NotOffered,
+    attempt,
+    doubles,
+    large_product,
+    once,
+)
+from .. import batches, devices
 from ..built.models import parameters_of
-from .passes import NO_ANSWER, NotDone, NotNeeded, NotOffered, Pass, Probing, changed
+from .passes import NO_ANSWER, Pass, Probing, changed
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver
@@ -45,41 +53,23 @@ def record(driver: Driver, deadline: float) -> None:
     Each probe is an event `probe`, or `missing` with the reason why it was not run; of
     what is there already, or could change nothing, there is neither.
     """
-    left = None
+    names = [name for name in PROBES if driver.kind != "fit" or name not in OWN_STEP]
     if driver.world is not None:
         left = driver.world.all_say("probes", deadline - time.monotonic())
-        deadline = time.monotonic() + min(left or [0.0])
-    probing = Probing(driver, deadline)
-    for name, run in PROBES.items():
-        if driver.kind == "fit" and name in OWN_STEP:
-            continue
-        answered = driver.world is None or left is not None
-        lacks = _attempt(run, probing, name) if answered else {"reason": NO_ANSWER}
-        if lacks:
-            driver.record.write("missing", what=f"probe {name}", **lacks)
+        if left is None:
+            for name in names:
+                driver.record.write("missing", what=f"probe {name}", reason=NO_ANSWER)
+            return
+        deadline = time.monotonic() + min(left)
+    probing, cuda = Probing(driver, deadline), sys.modules["torch"].cuda
+    for name in names:
+        if reason := attempt(driver, name, partial(PROBES[name], probing), deadline):
+            probing.leave(name, reason)
+            if reason != NOT_NEEDED and cuda.is_initialized():
+                with contextlib.suppress(Exception):  # the reason of the probe says what happened
+                    driver.sync()
+                    cuda.empty_cache()  # what it had taken
     driver.record.flush()
-
-
-def _attempt(run: Callable[[Probing], None], probing: Probing, name: str) -> dict[str, Any]:
-    """Make a probe; return nothing, or the `reason` why there is none and whether it `applies`."""
-    try:
-        if time.monotonic() > probing.deadline:
-            raise NotDone(probing.lacking(PROBE_S))
-        run(probing)
-        return {}
-    except NotNeeded:
-        probing.leave(name, "it would change nothing there")
-        return {}
-    except Exception as error:
-        reason = str(error) if isinstance(error, NotOffered) else in_words(error)
-        applies = isinstance(error, NotDone) or not isinstance(error, NotOffered)
-    probing.leave(name, reason)
-    cuda = sys.modules["torch"].cuda
-    if cuda.is_initialized():
-        with contextlib.suppress(Exception):  # the reason of the probe says what happened
-            probing.driver.sync()
-            cuda.empty_cache()  # what it had taken
-    return {"reason": reason, "applies": applies}
 
 
 # ------------------------------------------------------- the pass, and the pass varied
@@ -139,7 +129,7 @@ def _channels_last(probing: Probing) -> None:
         or any(one.is_contiguous(memory_format=last) and not one.is_contiguous() for one in before)
     ):
         raise NotNeeded
-    left, needed = memory.spare(found.parameters[0].device), sum(each.nbytes for each in before)
+    left, needed = devices.spare(found.parameters[0].device), sum(each.nbytes for each in before)
     if left is not None and needed > left / 2:
         raise NotOffered("too little memory was left to copy the weights")
     after = [tensor.to(memory_format=last) for tensor in before]
@@ -286,10 +276,10 @@ def _check_memory(found: Pass) -> None:
     """A pass on twice the samples adds at most what the process took so far."""
     import torch
 
-    fits = doubles(memory.processes())
+    fits = doubles(devices.processes())
     if found.device == "cuda":
         device = found.parameters[0].device
-        left = memory.spare(device)
+        left = devices.spare(device)
         fits = left is None or torch.cuda.max_memory_allocated(device) <= left
     if not fits:
         raise NotOffered("too little memory was left for twice the samples")
@@ -307,10 +297,10 @@ def _fused(probing: Probing) -> None:
     base, candidate = _pair(optimizer)
     base.step()
     probing.driver.sync()
-    once = probing.timed(base.step)
-    probing.check(CALLS * once, f"an update takes {once:.2g} s")
+    step_s = once(probing.driver, base.step)
+    probing.check(CALLS * step_s, f"an update takes {step_s:.2g} s")
     tensors, cls = len(_updated(base)), type(optimizer).__name__
-    probing.compare("fused", base.step, candidate.step, once, optimizer=cls, tensors=tensors)
+    probing.compare("fused", base.step, candidate.step, step_s, optimizer=cls, tensors=tensors)
 
 
 def _pair(optimizer: Any) -> tuple[Any, Any]:
@@ -330,7 +320,7 @@ def _pair(optimizer: Any) -> tuple[Any, Any]:
         raise NotOffered("the optimizer updates tensors of a kind that is not copied")
     if any(tensor.grad is not None and tensor.grad.is_sparse for tensor in tensors):
         raise NotOffered("gradients are sparse")
-    left = memory.spare(tensors[0].device)
+    left = devices.spare(tensors[0].device)
     if left is not None and COPIES * sum(tensor.nbytes for tensor in tensors) > left / 2:
         raise NotOffered("too little memory was left to copy the optimizer's tensors")
     copies = {id(weight): weight.detach().clone().requires_grad_() for weight in tensors}

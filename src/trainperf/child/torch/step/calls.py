@@ -69,6 +69,10 @@ class Call:
     reads: int = 0
     carried: bool = False
 
+    @property
+    def key(self) -> Key:
+        return Key(self.part, self.what, self.place, self.of)
+
 
 @dataclass(slots=True)
 class Sum:
@@ -168,13 +172,11 @@ class Ledger:
             beside = {id(call) for call in begun if call.began < began.host - SLACK_S}
             for call in begun:
                 if call.part and id(call) not in beside:
-                    total = self.sums[Key(call.part, call.what, call.place, call.of)]
-                    total.calls += 1
-                    total.reads += call.reads
+                    self.sums[call.key].calls += 1
+                    self.sums[call.key].reads += call.reads
             for call, first, last in spans:
                 if call.part and id(call) not in beside:
-                    key = Key(call.part, call.what, call.place, call.of)
-                    self.sums[key].seconds += self._between(first, last)
+                    self.sums[call.key].seconds += self._between(first, last)
 
     def _between(self, first: Mark, last: Mark) -> float:
         return self._device.at(last) - self._device.at(first)

@@ -23,7 +23,7 @@ from ...process import frames
 from ...process.frames import Place
 from ...process.process import OWN_PACKAGE as OWN
 from ...process.process import Attempt, Guard
-from ..graphs import capturing
+from ..devices import capturing
 from .calls import COPIES, LOG, SCALER, TEXT, Call, Ledger, Seen, imported, place_of, record
 
 if TYPE_CHECKING:

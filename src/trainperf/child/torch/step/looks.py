@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..graphs import capturing
+from ..devices import capturing
 
 LARGE = 2**17
 """Elements of an operand from which its zeros are counted."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...process.process import in_words
 from ...timing.budget import Budget
-from ..probes.passes import NotOffered, Pass, Probing
+from ...timing.probing import NotOffered
+from ..probes.passes import Pass, Probing
 from .operator_times import PASS, OperatorTimes
 
 if TYPE_CHECKING:

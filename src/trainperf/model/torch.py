@@ -1,4 +1,4 @@
-"""A PyTorch process's loaders, models, optimizers, calls and flags, as it tells them."""
+"""What only PyTorch has: its loaders, models, optimizers, calls, compiling, as they tell it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from trainperf.errors import NotMeasured
 from trainperf.model.basics import Missing, Site, Taken
-from trainperf.model.torch.compiling import Blocks, Compiling
-from trainperf.model.torch.loader import Loader
 from trainperf.model.training import Trainer
 
 NOT_SPLIT = Missing("the parts of a step were not timed")
@@ -28,6 +26,145 @@ Part = Literal[
 HOOK_S = 20e-6
 """The most that timing one call costs the code around it, on a busy core: two readings of the
 clock, a walk to the user's frame, a dictionary (5 µs on an idle one)."""
+
+
+@dataclass(frozen=True)
+class ItemLength:
+    """Where the length of an item's sequence stands: `item[at]`, or the item where that is None.
+
+    It is `len` of it; or where items are padded already how many steps are "given", that is not
+    `value`, or for `features` not zero.
+    """
+
+    at: int | str | None
+    how: Literal["len", "given"]
+    value: int = 0
+    features: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    """Files that items open or read, timed while they were made.
+
+    `name` is what does so ("h5py.File"); `calls` and `seconds` are those of one item, `share` is of
+    the time that one takes, `repeated` that of the calls given a file which others were given as
+    well.
+    """
+
+    name: str
+    calls: float
+    seconds: float
+    share: float
+    repeated: float = 1.0
+
+
+@dataclass(frozen=True)
+class Loader:
+    """A `DataLoader`, by the place where it is built, as its constructor left it.
+
+    `batches` is its length, None if it has none. `built` counts how many were built at
+    this place while observed, `item` is the head of the user's `__getitem__` or
+    `__iter__`. `random` says that making items drew from a global random stream, `repeats` that
+    items made a second time were the same, and drew on no generator at all, `shared_state`
+    why worker processes cannot simply take the dataset over (an open file, a lock), "" if
+    nothing stands against it; all None where not looked at.
+    `item_threads` is how many threads making items used at most in the training process,
+    `worker_threads` how many computed in a worker, `init` the head of the user's `worker_init_fn`,
+    `length` how long the sequences
+    of items are, None where they hold none that batches pad; `accesses` is how items got at
+    their data.
+    """
+
+    where: Site | None = None
+    role: Literal["training", "evaluation", ""] = ""
+    dataset: str = ""
+    item: Site | None = None
+    iterable: bool = False
+    sharded: bool | None = None  # an iterable dataset that asks which worker it is in
+    batches: int | None = None
+    batch_size: int | None = None
+    workers: int = 0
+    pin_memory: bool = False
+    persistent_workers: bool = False
+    prefetch_factor: int | None = None
+    start_method: str = ""
+    shuffled: bool = False
+    sampler: str = ""
+    built: int = 1
+    random: bool | None = None
+    repeats: bool | None = None
+    shared_state: str | None = None
+    item_threads: int | None = None
+    worker_threads: int | None = None
+    init: Site | None = None
+    length: ItemLength | None = None
+    accesses: tuple[Access, ...] = ()
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Modules of one class that a model holds in a list: code compiled for one serves for all.
+
+    `path` leads to the list from the model, as source: `.layers`, `[0].h`; "" is the model itself.
+    """
+
+    path: str
+    cls: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CompileCall:
+    """A call of the user's that compiles: `torch.compile(model)`, `model.compile()`, a decorator.
+
+    `dynamic` is what was given: None lets PyTorch find out which sizes change.
+    """
+
+    where: Site
+    dynamic: bool | None = None
+
+
+@dataclass(frozen=True)
+class Recompiling:
+    """Compilations inside the steps after the first that a guard which failed asked for.
+
+    `function` is the one compiled most often, `reason` its last guard that failed, as PyTorch
+    says it, `where` the user's line that made the guard, or else its head. `count` and `seconds`
+    are of all functions, in `steps` steps; `lasting_s` is what compiling takes of each step that
+    was timed as it is, of those after the warm-up that is. `once_s` is what fell into others.
+    `limit` says that PyTorch compiles it no more: what is new runs without compiled code.
+    """
+
+    function: str
+    count: int
+    steps: int
+    seconds: float
+    reason: str = ""
+    where: Site | None = None
+    lasting_s: float = 0.0
+    once_s: float = 0.0
+    limit: bool = False
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """A line of the user's at which a graph of a training step ends, with PyTorch's reason.
+
+    `skips` says that the function around it, or the rest of it, runs without compiled code.
+    """
+
+    where: Site
+    reason: str
+    skips: bool = False
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """All that was seen of compiling in the user's script; empty where it does not compile."""
+
+    calls: tuple[CompileCall, ...] = ()
+    recompiling: Recompiling | None = None
+    breaks: tuple[GraphBreak, ...] = ()
 
 
 @dataclass(frozen=True)

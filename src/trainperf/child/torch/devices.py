@@ -1,14 +1,15 @@
-"""The GPU memory that a PyTorch process takes and holds, what is free, how often it ran short."""
+"""CUDA as a PyTorch process uses it: the memory that it takes and holds, the graphs it captures."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
+from ..process.patching import around
 from ..timing.probing import available
 
 
-def record(driver: Any) -> None:
+def record_memory(driver: Any) -> None:
     """Record what the script took of each GPU until now, before anything is probed.
 
     `reserved_peak` is what PyTorch's allocator held at most, in bytes, and `free` what nobody
@@ -81,3 +82,40 @@ def _used() -> list[int]:
 
 def _cuda() -> Any:
     return sys.modules["torch"].cuda
+
+
+# CUDA graphs of the script's: what is captured in them, and steps that are but a replay.
+#
+# While a graph is captured nothing is done: the calls of the step are written down by CUDA. So no
+# update is counted then, and nothing of ours may wait, mark or queue work of its own, which would
+# end the capture or become part of the graph. The updates that were captured are made at each
+# `replay`; no hook of an optimizer and no backward call runs in Python there.
+
+
+def capturing() -> bool:
+    """Whether a graph is captured on the stream in use: what is called is not done now."""
+    return bool(_cuda().is_initialized() and _cuda().is_current_stream_capturing())
+
+
+def watch_graphs(loops: Any, module: Any) -> None:
+    """See graphs being captured and replayed; `module` is `torch.cuda.graphs`.
+
+    `loops.captured` are the updates of the graph that is being captured.
+    """
+
+    @around(loops.process, module.CUDAGraph, "capture_begin", ours=True)
+    def capture_begin(original: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
+        original(graph, *args, **kwargs)
+        loops.captured = graph._trainperf_captured = []
+
+    @around(loops.process, module.CUDAGraph, "capture_end", ours=True)
+    def capture_end(original: Any, graph: Any) -> None:
+        loops.captured = loops.captured_loss = None
+        original(graph)
+
+    @around(loops.process, module.CUDAGraph, "replay")
+    def replay(original: Any, graph: Any) -> None:
+        original(graph)
+        captured = getattr(graph, "_trainperf_captured", None)
+        if captured is not None and not loops.passive():
+            loops.replayed(captured)

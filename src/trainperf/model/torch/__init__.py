@@ -1,1 +1,0 @@
-"""Facts of a loop of PyTorch: its loader, its step, what is compiled."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from trainperf.child.timing.estimating import estimate
-from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
+from trainperf.child.torch.probes.operator_times import PASS, OperatorTimes
 from trainperf.errors import TrainperfError
 from trainperf.evidence.events import read_as
 from trainperf.evidence.timing import measured

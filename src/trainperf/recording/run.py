@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -109,6 +110,11 @@ class Ending(StrEnum):
         """Whether nothing cut the run short."""
         return self in (Ending.MEASURED, Ending.FINISHED)
 
+    @property
+    def badly(self) -> bool:
+        """Whether the script failed, was killed, or stood still."""
+        return self in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
+
 
 Event = dict[str, Any]
 
@@ -188,3 +194,7 @@ class Recording:
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
     objects: tuple[Objects, ...] = ()
+
+    def of(self, kind: str) -> Iterator[Event]:
+        """The events of a kind, of all processes."""
+        return (event for own in self.events.values() for event in own if event["e"] == kind)

@@ -24,6 +24,7 @@ from trainperf.commands._shared import (
 )
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
+from trainperf.commands.explain import explain
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
 from trainperf.commands.try_ import try_
@@ -195,18 +196,6 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
         click.echo(line, err=dry)
 
 
-@cli.command(short_help="Explain a finding, or list all that there are.")
-@click.argument("fix", required=False)
-def explain(fix: str | None) -> None:
-    """Explain a finding: why it is slow, what the repair changes, when not to make it.
-
-    Without an id it lists them all.
-    """
-    from trainperf.commands import explain as explaining
-
-    explaining.render(fix, console())
-
-
 @cli.command(short_help="Say what this machine is, and whether its parts fit each other.")
 @click.option("--self-test", is_flag=True, help="Plant known causes and diagnose them: does the "
               "measuring hold here? Takes under two minutes.")  # fmt: skip
@@ -233,7 +222,7 @@ def doctor(self_test: bool, json: Path | None, quiet: bool, python: str | None) 
     doctor.examine(console(), given_python)
 
 
-for _command in (check, compare, lint, sagemaker, try_):
+for _command in (check, compare, explain, lint, sagemaker, try_):
     cli.add_command(_command)
 
 

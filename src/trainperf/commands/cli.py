@@ -236,12 +236,16 @@ def main() -> None:
             raise TrainperfError(text, hint="change into one that is: cd") from error
         cli(prog_name="trainperf", standalone_mode=False)
     except TrainperfError as error:
-        tell(f"trainperf: {error}")
-        if error.hint:
-            _hint(error.hint)
+        _complain(str(error), error.hint)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        _usage(error)
+        message, context = error.format_message(), getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "trainperf"
+        if "\n" in message:  # the help, where a command has no words at all
+            error.show()
+        else:
+            text = f"{message[:1].lower()}{message[1:].rstrip('.')}"
+            _complain(text, f"see {command} --help")
         sys.exit(OUR_ERROR)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it changes nothing
@@ -263,21 +267,12 @@ def main() -> None:
 
 def _stdout_failed(error: OSError) -> NoReturn:
     silence()
-    tell(f"trainperf: cannot write to standard output: {error.strerror}")
+    _complain(f"cannot write to standard output: {error.strerror}")
     sys.exit(OUR_ERROR)
 
 
-def _hint(text: str) -> None:
-    """Print the next step below what was told."""
-    click.echo(f"  {no_commands(one_line(text))}", err=True)
-
-
-def _usage(error: click.ClickException) -> None:
-    context = getattr(error, "ctx", None)
-    message = error.format_message()
-    if "\n" in message:  # the help, where a command has no words at all
-        error.show()
-        return
-    command = context.command_path if context is not None else "trainperf"
-    tell(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}")
-    _hint(f"see {command} --help")
+def _complain(text: str, hint: str = "") -> None:
+    """Print what is wrong, and the next step below it."""
+    tell(f"trainperf: {text}")
+    if hint:
+        click.echo(f"  {no_commands(one_line(hint))}", err=True)

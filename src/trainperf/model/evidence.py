@@ -23,14 +23,7 @@ from trainperf.model.facts import (
 )
 from trainperf.model.lines import StepLines
 from trainperf.model.parallel import Parallel, Strategy
-from trainperf.model.timing import (
-    BetweenEpochs,
-    Collections,
-    Measure,
-    Probe,
-    StartUp,
-    Times,
-)
+from trainperf.model.timing import BetweenEpochs, Collections, Measure, Probe, StartUp, Times
 from trainperf.model.torch import Torch
 from trainperf.model.training import NOTHING_SEEN, Length, Outside
 from trainperf.recording.machine.machine import ContainerUse, Machine

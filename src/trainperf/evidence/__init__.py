@@ -208,8 +208,15 @@ def reads(
     (`numpy.memmap`), and what is taken of them is not known.
     """
     event = next(reversed(list(observed.of("reads"))), None)
-    steps = 0.0 if event is None else _steps(observed, event)
-    if event is None or not steps:
+    if event is None:
+        return tuple(found)
+    since, until = event["since"], event["t"]
+    taken_from = (step for step in observed.of("step") if not step["p"].startswith("resident"))
+    real = sum(since <= step["t"] <= until for step in taken_from) * observed.steps_per_call
+    drains = [drain for drain in observed.of("input") if since <= drain["t"] <= until]
+    batches = sum(drain["marks"][-1][1] for drain in drains if drain["marks"])
+    steps = float(real + batches / loop(observed).batches_per_step)
+    if not steps:
         return tuple(found)
     chain = () if isinstance(stages, Missing) else stages
     of_graph = next((stage.elements_per_step for stage in chain if READ_OP in stage.ops), None)
@@ -234,13 +241,3 @@ def reads(
         )
         told.append(per_step)
     return tuple(told)
-
-
-def _steps(observed: Observed, event: Event) -> float:
-    """Steps whose batches were taken from the input while `event` counted."""
-    since, until = event["since"], event["t"]
-    steps = [step for step in observed.of("step") if not step["p"].startswith("resident")]
-    real = sum(since <= step["t"] <= until for step in steps)
-    drains = [drain for drain in observed.of("input") if since <= drain["t"] <= until]
-    batches = sum(drain["marks"][-1][1] for drain in drains if drain["marks"])
-    return float(real * observed.steps_per_call + batches / loop(observed).batches_per_step)

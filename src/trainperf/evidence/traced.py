@@ -16,6 +16,7 @@ from trainperf.errors import TrainperfError
 from trainperf.evidence.events import read_as
 from trainperf.evidence.timing import measured
 from trainperf.model import (
+    CudaDevice,
     Device,
     Evidence,
     Framework,
@@ -24,6 +25,7 @@ from trainperf.model import (
     Machine,
     Measure,
     Missing,
+    Part,
     StepCalls,
     StepPart,
     Times,
@@ -33,9 +35,7 @@ from trainperf.model import (
     Trace,
     TraceRead,
 )
-from trainperf.model.torch import Part
 from trainperf.recording.chrome_trace import ChromeTrace, Span, TraceEvent
-from trainperf.recording.machine.machine import CudaDevice
 
 STEP, NEXT, UPDATE, CLEAR = "ProfilerStep#", "enumerate(", "Optimizer.step#", "Optimizer.zero_grad#"
 """Begin the names of PyTorch's own marks: a step of the profiler's schedule, the wait for a batch,

@@ -34,7 +34,7 @@ from trainperf.trial.queue import ALONE as SHORT
 def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:
     told = of(TRIED, FINDINGS)
     assert "3.2× as fast, measured (2.8 to 3.5); predicted at most 4.5×" in told
-    unpriced = replace(TRIED, findings=(replace(TRIED.findings[0], bound=None),))
+    unpriced = replace(TRIED, trials=tuple(replace(one, bound=None) for one in TRIED.trials))
     assert "predicted" not in of(unpriced, FINDINGS)
     assert "the whole script in 1 run each, measured" in of(WHOLE_RUNS, FINDINGS)
 

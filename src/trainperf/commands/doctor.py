@@ -54,7 +54,7 @@ def self_test(
 
 
 def render(checkup: Checkup, console: Console) -> None:
-    """Print whether it can be diagnosed, the checks with their advice, and a closing sentence."""
+    """Print whether it can be diagnosed, and the checks with their advice."""
     machine, checks = checkup.machine, checkup.checks
     answer = "This machine can be diagnosed: trainperf diagnose train.py"
     problems = [check.name for check in checks if check.status == "problem"]
@@ -66,7 +66,6 @@ def render(checkup: Checkup, console: Console) -> None:
     console.print(Text(f"{machine.hostname}: {machine.os}, Python {machine.python}"))
     console.print()
     render_lines(checks, console)
-    console.print(Text(conclusion(checkup), style=_STYLES[checkup.worst]))
 
 
 def render_lines(checks: Iterable[Check], console: Console) -> None:
@@ -82,16 +81,3 @@ def render_lines(checks: Iterable[Check], console: Console) -> None:
         table.add_row(Text(check.status, style=_STYLES[check.status]), Text(check.name), found)
     console.print(table)
     console.print()
-
-
-def conclusion(checkup: Checkup) -> str:
-    """Return the examination in one sentence."""
-    statuses = [check.status for check in checkup.checks]
-    found = [
-        f"{many} {status}{'s' if many > 1 else ''}"
-        for status in ("problem", "warning")
-        if (many := sum(one == status for one in statuses))
-    ]
-    sentence = f"Found {' and '.join(found)}" if found else "Nothing wrong found"
-    unknown = statuses.count("unknown")
-    return f"{sentence}{f'; {unknown} could not be checked' if unknown else ''}."

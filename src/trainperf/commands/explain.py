@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING
 from trainperf.errors import TrainperfError
 from trainperf.fixes import all_fixes, by_id
 from trainperf.fixes._unseen import sentence
+from trainperf.report.sections.findings import EQUIVALENCE
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-CHANGES = {
-    "exact": "exact: the same numbers in the same order",
-    "numerics": "numerics: the same mathematics, other rounding or order",
-    "semantics": "changes the experiment: hyper-parameters, model or what is logged",
-    "environment": "outside the source: variables, packages, machine",
-}
 
 
 def render(name: str | None, console: Console) -> None:
@@ -43,7 +37,7 @@ def render(name: str | None, console: Console) -> None:
     elif fix.sets_environment:
         patch = "variables to set, no edit"
     console.print(Text(fix.id, style="bold"))
-    changes = f"{fix.category} · {CHANGES[fix.equivalence.value]}"
+    changes = f"{fix.category} · {EQUIVALENCE[fix.equivalence]}"
     for line in filter(None, (changes, patch, sentence(fix.id))):
         console.print(Text(line, style="dim"))
     console.print()

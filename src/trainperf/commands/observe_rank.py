@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 SAGEMAKER = Path("/opt/ml")
 """SageMaker uploads what lies in `output/data` of it on all hosts when the job ends."""
-FAILED = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 UNGUARDED = "not guarded: what the script itself writes; ranks may have to read what another wrote"
 
 
@@ -72,16 +71,12 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             record = replace(record, machine=with_price(record.machine))
         recording = redaction.of_recording(recording)
         store.save_recording(recording, folder / store.RECORDING_FILE)
-        frameworks = {
-            str(event["name"]): str(event["version"])
-            for events in recording.events.values()
-            for event in events
-            if event["e"] == "import"
-        }
+        imported = recording.of("import")
+        frameworks = {str(event["name"]): str(event["version"]) for event in imported}
         records.save(replace(record, ending=recording.ending, frameworks=frameworks), folder)
         records.clean(folder)
         said = f"{_who(place)}: {outcome(recording)}"
-        if recording.ending in FAILED:
+        if recording.ending.badly:
             said += f"; what it printed: {folder / OUTPUT}"
         if place.rank == 0:
             said += f". When all have ended: trainperf merge {where}"
@@ -92,7 +87,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             if trace.reason:
                 said = f"no step was traced: {trace.reason}"
             progress.note(f"{_who(place)}: {said}")
-    if recording.ending in FAILED:
+    if recording.ending.badly:
         return 3
     return 130 if recording.ending is Ending.INTERRUPTED else 0
 

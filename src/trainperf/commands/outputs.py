@@ -279,7 +279,7 @@ def exit_status(diagnosis: Diagnosis, fail_on: str | float = "none") -> int:
     from trainperf.recording.run import Ending
     from trainperf.report.level import failing
 
-    if diagnosis.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+    if diagnosis.ending.badly:
         return 3
     if diagnosis.ending is Ending.INTERRUPTED:
         return 130

@@ -313,16 +313,14 @@ def write_trace(recording: Recording, file: Path) -> TraceFile:
     from trainperf.child.timing.tracing import WHAT
     from trainperf.model import TraceFile
 
-    events = [event for of_process in recording.events.values() for event in of_process]
-    traced = next((event for event in events if event["e"] == "traced_steps"), None)
+    traced = next(recording.of("traced_steps"), None)
     if traced is None:
-        said = (event for event in events if event["e"] == "missing" and event["what"] == WHAT)
-        reason = next((str(event["reason"]) for event in said), "")
-        looped = any(event["e"] == "loop" for event in events)
-        over = "the run was over before its steps were traced"
-        return TraceFile(
-            str(file), reason=reason or (over if looped else "no training loop was seen")
-        )
+        reason = "no training loop was seen"
+        if any(recording.of("loop")):
+            reason = "the run was over before its steps were traced"
+        missing = (event for event in recording.of("missing") if event["what"] == WHAT)
+        reason = next((str(event["reason"]) for event in missing), "") or reason
+        return TraceFile(str(file), reason=reason)
     left = Path(traced["file"])
     try:
         data = left.read_bytes()

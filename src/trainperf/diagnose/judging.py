@@ -41,7 +41,7 @@ from trainperf.rewrite.script import Script, default_reader
 from trainperf.run.spawn import Interrupted
 from trainperf.samplers.contention import busy_cores
 from trainperf.trial import Freed, Subject, Tried, try_fixes
-from trainperf.trial.budget import Clock
+from trainperf.trial.budget import Clock, steps_of_a_pass
 from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
 
@@ -138,7 +138,7 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
     found = Found(findings, edits(patch_root(request.run, (*findings, *behind))))
     deadline = observed.deadline
     if before is not None:  # time is left for what only whole runs show
-        real, steps = evidence.times.real_, evidence.loop.epoch_steps
+        real, steps = evidence.times.real_, steps_of_a_pass(evidence)
         epoch_s = steps * real.seconds if steps and isinstance(real, Measure) else None
         deadline -= reserved_s(found, before, deadline - time.monotonic(), epoch_s)
     subject = observed.subject(found, deadline, training=before, freed=free)

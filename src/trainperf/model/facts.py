@@ -31,6 +31,10 @@ class DrawnFrom:
     element_bytes: int
 
 
+DATASET_ITEM = "dataset item"
+"""The stage of a `DataLoader` that makes items; its `cardinality` is how many there are."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """One stage of the input pipeline, timed by draining the prefix that ends in it.

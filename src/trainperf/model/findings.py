@@ -207,7 +207,8 @@ class Trial:
     """A fix tried on the real script, or why it was not.
 
     `speedup` with `low` and `high` is of the fix alone, as in `Ratio`, or of what it gives `on_top`
-    of the fixes with these ids, where it gives nothing alone; `bound` is what was predicted.
+    of the fixes with these ids, where it gives nothing alone; `bound` is what was predicted at
+    most, at the favourable end of the noise.
     `parity` says in words how its losses compare, `same` whether they are those of the unchanged
     script, None where that was not told. `one_off_s` is what the fix costs once
     (compiling, filling a cache) and `break_even_steps` how many steps earn that back; None where

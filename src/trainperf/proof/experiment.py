@@ -317,17 +317,12 @@ def _look(
     brief = replace(one.run, measure_s=CHANGE_S, extra_s=0.0, trials=False)
     brief = replace(brief, began=None, budget_s=max(1.0, left), trace=False)
     recording = launch(brief, folder, interrupted=interrupted)
-    if recording.ending in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED):
+    if recording.ending.badly:
         events = {pid: list(own) for pid, own in recording.events.items()}
         stalled = "stands still" if recording.ending is Ending.STALLED else ""
         reason = stalled or str(why(recording.exit_status or 0, events, folder))
         return replace(one, reason=reason, failed=True, output_tail=recording.output_tail)
-    ran = {
-        os.path.realpath(event["file"])
-        for events in recording.events.values()
-        for event in events
-        if event["e"] == "patched"
-    }
+    ran = {os.path.realpath(event["file"]) for event in recording.of("patched")}
     there = (path for path in brief.sources if not is_configuration(path))
     unread = [path for path in there if os.path.realpath(path) not in ran]
     read_ = {path: text for path, text in one.run.sources.items() if path not in unread}

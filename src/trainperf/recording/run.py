@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -37,6 +38,7 @@ class Leg:
     stops by itself and waits for its turn. `ranks` is how many processes of it train.
     Slices of steps hold a multiple of `waits_every`: the script waits for its devices that often.
     Where it `settles`, the first steps of each slice count for nobody, however slow they are.
+    Of a sampler that draws far more than there are items, `pass_steps` count as a pass; 0: none do.
     """
 
     warm_up_steps: int
@@ -44,6 +46,7 @@ class Leg:
     ranks: int = 1
     waits_every: int = 1
     settles: bool = True
+    pass_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,11 @@ class Ending(StrEnum):
     def complete(self) -> bool:
         """Whether nothing cut the run short."""
         return self in (Ending.MEASURED, Ending.FINISHED)
+
+    @property
+    def badly(self) -> bool:
+        """Whether the script failed, was killed, or stood still."""
+        return self in (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
 
 
 Event = dict[str, Any]
@@ -186,3 +194,7 @@ class Recording:
     container: ContainerUse | None = None
     reads: tuple[Reads, ...] = ()
     objects: tuple[Objects, ...] = ()
+
+    def of(self, kind: str) -> Iterator[Event]:
+        """The events of a kind, of all processes."""
+        return (event for own in self.events.values() for event in own if event["e"] == kind)

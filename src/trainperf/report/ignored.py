@@ -64,10 +64,8 @@ def suppressed(
 def said(ignored: Iterable[Ignored], cwd: str = "") -> str:
     """Return what to say of what is ignored, in a sentence; nothing for nothing."""
     told = [f"{one.finding.id} ({place(one.comment, cwd)})" for one in ignored]
-    if not told:
-        return ""
     are = "1 finding is" if len(told) == 1 else f"{len(told)} findings are"
-    return f"{are} ignored in the source: {', '.join(told)}."
+    return f"{are} ignored in the source: {', '.join(told)}." if told else ""
 
 
 class Comments:

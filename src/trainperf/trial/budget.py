@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainperf.errors import NotMeasured
-from trainperf.model import Event, Evidence, Machine, Measure, Recording, Run
+from trainperf.model import Event, Evidence, Machine, Measure, Recording, Run, is_taken
+from trainperf.model.facts import DATASET_ITEM
 from trainperf.recording.run import Epoch
 from trainperf.run.spawn import run_file_of
 from trainperf.run.stopping import LEG, Guard
@@ -134,6 +135,26 @@ class Costs:
         return max(SLICE_S, steps * self.step_s) * 1.1
 
 
+DRAWS = 3
+"""Times its length that a sampler with replacement draws until it has seen 95 % (1 - e^-3)."""
+
+
+def pass_steps(evidence: Evidence) -> int:
+    """Steps after which a sampler that draws far more than its dataset holds was at most items.
+
+    0 where an epoch is no longer than that.
+    """
+    loop, stages = evidence.loop, evidence.stages if is_taken(evidence.stages_) else ()
+    items = max((stage.cardinality or 0 for stage in stages if stage.op == DATASET_ITEM), default=0)
+    steps = math.ceil(DRAWS * items / loop.batch_size) if loop.batch_size else 0
+    return steps if steps < (loop.epoch_steps or 0) else 0
+
+
+def steps_of_a_pass(evidence: Evidence) -> int | None:
+    """Steps after which what is kept of the first pass over the data shows; None: not known."""
+    return pass_steps(evidence) or evidence.loop.epoch_steps
+
+
 def warm_up_steps(evidence: Evidence) -> int:
     """How many steps a leg makes before its first slice, at least."""
     real = evidence.times.real_
@@ -154,7 +175,7 @@ def costs_of(
 ) -> Costs | str:
     """The costs of this script's legs, from its observed run, or why they are not known."""
     ranks = count(recording.events)
-    real, steps = evidence.times.real_, evidence.loop.epoch_steps
+    real, steps = evidence.times.real_, steps_of_a_pass(evidence)
     first = evidence.startup.to_first_step_s if evidence.startup is not None else None
     if not isinstance(real, Measure) or first is None:
         return "how long the script takes to start, or a step, was not measured"

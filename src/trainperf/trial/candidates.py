@@ -70,7 +70,8 @@ class Candidate:
 
     def skipped(self, reason: str, late: bool = False) -> Trial:
         """It, as one that is not tried; `late`: for want of time."""
-        name, bound, variant = "+".join(self.fixes), self.bound, self.variant
+        bound = None if self.bound is None else self.most or self.bound
+        name, variant = "+".join(self.fixes), self.variant
         return Trial(name, Outcome.NOT_TRIED, reason, bound=bound, variant=variant, late=late)
 
 
@@ -112,7 +113,7 @@ def candidates(changes: Changes, semantic: bool = False) -> tuple[list[Candidate
             )
             chosen.append(candidate)
         if len(chosen) == there:
-            skipped.append(Trial(finding.id, Outcome.NOT_TRIED, reason, bound=finding.bound))
+            skipped.append(Trial(finding.id, Outcome.NOT_TRIED, reason, bound=finding.most))
     return chosen, skipped
 
 

@@ -140,6 +140,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         if not left_to_whole_runs(subject.training, share, gives, clock.left):
             engine.close()
             stacked, found = _repeated(engine.bench, planned.ours, changes, clock, stacked, found)
+    short_of_time = came.late or any(trial.late for trial in found.values())
     written = changes.write(stacked.fixes)
     kept = [finding for finding in changes.findings if finding.id in stacked.fixes]
     passing = tuple(one.id for one in kept if not by_id()[one.id].lasts(one))
@@ -151,7 +152,7 @@ def _measure(engine: Queue, planned: Plan, subject: Subject, clock: Clock) -> Tr
         trying=replace(
             planned.how,
             reason="interrupted" if clock.interrupted() else "",
-            budget_needed_s=needed if came.late else planned.how.budget_needed_s,
+            budget_needed_s=needed if short_of_time else planned.how.budget_needed_s,
             legs=engine.legs + came.legs,
             compared_s=engine.compared_s + came.compared_s,
         ),

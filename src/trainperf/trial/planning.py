@@ -32,6 +32,7 @@ from trainperf.trial.budget import (
     Costs,
     budget_needed,
     costs_of,
+    pass_steps,
     settles,
     warm_up_steps,
 )
@@ -219,6 +220,7 @@ def _leg_run(subject: Subject, ranks: int, alike: Environment) -> Run:
             ranks=ranks,
             waits_every=evidence.loop.waits_every,
             settles=settles(evidence, ranks),
+            pass_steps=pass_steps(evidence),
         ),
         env={**seed, **alike.variables, **run.env, **compiled},
     )

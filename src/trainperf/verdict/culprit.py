@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from trainperf.fixes.common.words import at
-from trainperf.model import Evidence, Function, FunctionCost, Loader, Site, Stage, known
+from trainperf.model import Evidence, Function, Loader, Site, Stage, known
 
 PYTHON_SOURCES = ("from_generator", "generator", "PyDataset")
 KERAS_BATCHING = ("NumPy arrays", "tensors")
@@ -35,7 +35,13 @@ def input_culprit(evidence: Evidence) -> str:
         return f"`__getitem__` of the `PyDataset`, {at(loop.pydataset_item)}"
     if (named := _function(stage)) is not None:
         return f"`{named.name}`, {_head(named)}"
-    feeds = (cost for cost in evidence.functions if _feeds(cost, evidence))
+    head = loop.where and (loop.where.file, loop.where.line)
+    own_thread = loop.kind in ("call", "update")
+    feeds = (
+        cost
+        for cost in evidence.functions
+        if ((cost.file, cost.line) != head if own_thread else cost.thread == "worker")
+    )
     of_python = stage is None or stage.python or stage.op in PYTHON_SOURCES
     if of_python and (cost := next(feeds, None)) is not None:
         return f"`{cost.name}`, {at(Site(cost.file, cost.line))}"
@@ -82,10 +88,3 @@ def _head(function: Function) -> str:
     if not function.line:
         return os.path.basename(function.file)
     return at(Site(function.file, function.line))
-
-
-def _feeds(cost: FunctionCost, evidence: Evidence) -> bool:
-    loop = evidence.loop
-    if loop.kind not in ("call", "update"):
-        return cost.thread == "worker"
-    return loop.where is None or (cost.file, cost.line) != (loop.where.file, loop.where.line)

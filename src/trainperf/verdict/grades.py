@@ -59,9 +59,12 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
             f"the loop at {at(evidence.around)}, was not examined: {evidence.outside_.reason}"
         )
         return Answer("none", text, grade="not examined")
-    share = own_share(evidence)
-    if share is None:
+    used, own = evidence.known_utilization, torch.own_share(evidence)
+    if used is None and not own:
         return not_examined(evidence)
+    share = f"{percent(own)} of each step is forward, backward and optimizer"
+    if used is not None:
+        share = f"{percent(used)} of each step is the step itself"
     if evidence.times.noise > QUIET + 1e-9:
         return probably(Case(evidence))
     if (hidden := hidden_share(evidence)) > HIDDEN:
@@ -83,15 +86,6 @@ def sound(evidence: Evidence, trials: Sequence[Trial] = ()) -> Answer:
         text += ", and nothing that trainperf knows would make it faster than the noise of "
         text += "this machine"
     return Answer("none", text, tried=came, healthy=True)
-
-
-def own_share(evidence: Evidence) -> str | None:
-    """Return how much of a step is the model's own, in words; None where that is not known."""
-    utilization = evidence.known_utilization
-    if utilization is not None:
-        return f"{percent(utilization)} of each step is the step itself"
-    share = torch.own_share(evidence)
-    return f"{percent(share)} of each step is forward, backward and optimizer" if share else None
 
 
 def tried(trials: Sequence[Trial]) -> str:

@@ -114,9 +114,8 @@ def _synchronised(evidence: Evidence, share: float) -> str:
     first = max(evidence.torch.syncs, key=lambda sync: sync.seconds, default=None)
     if first is None:
         return text
-    calls = f"{first.calls:.3g} times in each step" if first.calls > 1.05 else "in each step"
-    if first.calls < 0.95:
-        calls = "not in each step"
+    often = f"{first.calls:.3g} times " if first.calls > 1.05 else ""
+    calls = f"{often}in each step" if first.calls >= 0.95 else "not in each step"
     return f"{text}, mostly in `{call(first.what)}`, {at(first.where)}, {calls}"
 
 
@@ -130,7 +129,7 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
     text = f"Host-bound: {percent(own)} of each step passes outside forward, backward and optimizer"
     log = next(iter(evidence.torch.logs), None)
     if log is not None and log.seconds >= EXPLAINS * own * evidence.times.real:
-        place = "" if log.where is None else f", {at(log.where)}"
+        place = f", {at(log.where)}" if log.where else ""
         return f"{text}, mostly in `{log.what}`{place}"
     # Samples do not say whether a function runs inside the model. A `forward` does, and one
     # that is seen far more often than there is work outside must.
@@ -151,17 +150,11 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
 
 def of_the_step(cost: FunctionCost, evidence: Evidence) -> bool:
     """Whether it is a part of the model, or calls it, so that its time is the model's."""
-    name = _bare(cost.name)
+    name = cost.name.rpartition(".")[2]
     if name in ("forward", "call"):
         return True
-    calls = None if evidence.torch_ is None else evidence.torch_.calls
-    places = [evidence.loop.where]
-    if calls is not None:
-        places += [calls.forward, calls.backward, calls.step]
-    own = (place for place in places if place is not None and place.file == cost.file)
-    return any(_bare(place.function) == name for place in own)
-
-
-def _bare(name: str) -> str:
-    """The name of a function without that of its class."""
-    return name.rpartition(".")[2]
+    calls = evidence.torch_ and evidence.torch_.calls
+    own = (calls.forward, calls.backward, calls.step) if calls else ()
+    places = (evidence.loop.where, *own)
+    same = (place for place in places if place is not None and place.file == cost.file)
+    return any(place.function.rpartition(".")[2] == name for place in same)

@@ -22,7 +22,7 @@ from trainperf.model import (
     by_fix,
     known,
 )
-from trainperf.model.training import MOST_OF_IT, SPENT_ON
+from trainperf.model.training import MOST_OF_IT, SPENT_ON, TURNS, Turn
 from trainperf.model.words import budget, measured, seconds
 from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.grades import probable, probably, sound, tried
@@ -38,15 +38,6 @@ A_LINE, LONGEST_LINE = 0.2, 60
 
 NOT_HEALTHY = 0.2
 """Beyond this share nothing that is said of the steps alone makes a training healthy."""
-
-PLACES = {
-    "fit": "each pass of the loop around `fit`",
-    "epoch": "each epoch with what follows it",
-    "evaluation": "what passes from one evaluation to the next",
-    "pause": "what passes from one pause between steps to the next",
-    "step": "each step",
-}
-"""A turn's name in a sentence."""
 
 CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
 """Methods of a Keras model."""
@@ -83,20 +74,16 @@ def getting_slower(evidence: Evidence) -> str:
     return f" Steps get slower as it runs: the last timed took {longer} as long as the first."
 
 
-def _too_few(evidence: Evidence) -> str:
-    """Say that the loop made too few steps, and how long they may take if its first was slow."""
-    text, startup = "the loop made too few steps", evidence.startup
-    if startup is None or startup.to_first_step_s < SLOW_START_S:
-        return text
-    first = startup.to_first_step_s
-    needed = budget(TIMED_STEPS * first)
-    return f"{text}; the first was over after {seconds(first)}, so --budget {needed} may do"
-
-
 def _graded(case: Case, trials: Sequence[Trial]) -> Answer:
     evidence, first = case.evidence, case.first
     if isinstance(evidence.times.real_, Missing):
-        return Answer("none", f"Nothing was measured: {_too_few(evidence)}", grade="not examined")
+        text, first_s = "Nothing was measured: the loop made too few steps", 0.0
+        if evidence.startup is not None:
+            first_s = evidence.startup.to_first_step_s
+        if first_s >= SLOW_START_S:
+            text += f"; the first was over after {seconds(first_s)}, so "
+            text += f"--budget {budget(TIMED_STEPS * first_s)} may do"
+        return Answer("none", text, grade="not examined")
     if first is not None and first.category == "environment" and first.bound is None:
         text = f"{first.title}: nothing else matters until that is repaired"
         return Answer("environment", text, names=first.id)
@@ -176,9 +163,10 @@ def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> An
     does one that gives less than what a step surely loses on another side.
     """
     gave = ""
-    if best.speedup is not None:
-        figure = measured(best.speedup, best.low, best.high)
-        gave = f" Repaired, {_repaired(best, evidence)} {figure} as fast."
+    if figure := measured(best.speedup, best.low, best.high):
+        ran = "the whole script ran" if best.basis == "whole runs" else "the steps ran"
+        ran = f"{_place(evidence.outside.turn)} is" if best.basis == "calls" else ran
+        gave = f" Repaired, {ran} {figure} as fast."
     side, named = first.category, f" {first.title}."
     if share_compared(first, best, evidence) < MOST_OF_IT and mostly_outside(Case(evidence)):
         return replace(before, more=before.more + gave)
@@ -204,13 +192,6 @@ def _in_another_experiment(findings: Sequence[Finding], came: Mapping[str, Trial
         text = f"{SIDES[finding.category]}: {finding.title}. Changed, it trained {figure} as fast, "
         return Answer(finding.category, f"{text}as another experiment")
     return None
-
-
-def _repaired(best: Trial, evidence: Evidence) -> str:
-    """What a speed-up is of: the subject of a sentence, and its verb."""
-    if best.basis == "calls":
-        return f"{PLACES[evidence.outside.turn]} is"
-    return "the whole script ran" if best.basis == "whole runs" else "the steps ran"
 
 
 def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterator[str]:
@@ -241,7 +222,7 @@ def mostly_outside(case: Case, least: float = MOST_OF_IT) -> Answer | None:
     at_least = "" if turn.whole else "at least "
     text = (
         f"Held up outside the training steps: they take {percent(turn.training_s / turn.seconds)} "
-        f"of {PLACES[turn.turn]} ({at_least}{ms(turn.seconds)})"
+        f"of {_place(turn.turn)} ({at_least}{ms(turn.seconds)})"
     )
     if turn.spent:
         # In a pause nothing else stands than what makes it: what is not known comes with what is.
@@ -253,6 +234,12 @@ def mostly_outside(case: Case, least: float = MOST_OF_IT) -> Answer | None:
         if named is not longest:
             text += f", and {percent(longest.share)} into what comes with it"
     return Answer("host", text)
+
+
+def _place(turn: Turn) -> str:
+    """A turn in a sentence: "each epoch with what follows it", "what passes from one pause …"."""
+    what = TURNS[turn].replace("One ", "each ")
+    return what.replace("From one", "what passes from one")
 
 
 def _work(spent: Spent) -> str:

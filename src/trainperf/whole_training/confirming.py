@@ -166,7 +166,7 @@ def _with(tried: Tried, more: list[Version], runs: PlainRuns, last: int) -> tupl
     for version in more:
         assert version.adds is not None
         others = version.adds.equivalence not in UNCHANGED
-        trial = judged(version.adds.id, runs, last, version.adds.bound, by_losses=others)
+        trial = judged(version.adds.id, runs, last, version.adds.most, by_losses=others)
         if trial is None:
             break
         tried = with_trial(tried, trial, version.written)
@@ -289,7 +289,7 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
         ids.append(finding.id)
         kept.append(finding)
         figures = gives.speedup, gives.low, gives.high, gives.pairs
-        trial = Trial(finding.id, Outcome.KEPT, "", *figures, kept=True, bound=finding.bound)
+        trial = Trial(finding.id, Outcome.KEPT, "", *figures, kept=True, bound=finding.most)
         trial = replace(trial, basis="calls", note=IN_PLACE)
         tried = with_trial(tried, trial, written)
     return tried, kept

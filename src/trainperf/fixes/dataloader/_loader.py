@@ -11,6 +11,7 @@ from trainperf.fixes.common.trainers import seen_in_call
 from trainperf.fixes.common.words import ms
 from trainperf.fixes.rows import Callee
 from trainperf.model import Evidence, Loader, Site, is_taken
+from trainperf.model.facts import DATASET_ITEM
 
 DATA_LOADER = Callee(
     "DataLoader",
@@ -25,7 +26,7 @@ DATA_LOADER = Callee(
 """Settings without a place are keyword-only (PyTorch 2.13); `prefetch_factor` is 2 where there
 are workers."""
 
-ITEM, COLLATE, SAMPLER = "dataset item", "collate", "sampler"
+ITEM, COLLATE, SAMPLER = DATASET_ITEM, "collate", "sampler"
 """Names of the stages that worker processes take over, and of the one they leave behind."""
 
 FITS = 0.90

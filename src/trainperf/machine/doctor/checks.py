@@ -28,8 +28,6 @@ BUSY = 0.05
 
 Status = Literal["ok", "warning", "problem", "unknown"]
 
-_ORDER: tuple[Status, ...] = ("problem", "warning", "unknown", "ok")
-
 
 @dataclass(frozen=True)
 class Check:
@@ -52,12 +50,6 @@ class Checkup:
 
     machine: Machine
     checks: tuple[Check, ...]
-
-    @property
-    def worst(self) -> Status:
-        """The worst status among the checks; "ok" if there are none."""
-        found = {check.status for check in self.checks}
-        return next((status for status in _ORDER if status in found), "ok")
 
 
 def check_gpus(machine: Machine, on_the_bus: int) -> tuple[Check, ...]:

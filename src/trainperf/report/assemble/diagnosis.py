@@ -44,8 +44,6 @@ _MEANINGS = {
 }
 
 FAILED = (Ending.FAILED, Ending.SIGNALLED)
-SHOWN = (*FAILED, Ending.STALLED)
-"""Endings after which the reader wants to see what the script printed last."""
 
 
 def assemble(
@@ -66,7 +64,7 @@ def assemble(
         not_measured=parts.read_or((), "what was not measured", not_measured, recording, evidence),
         notes=parts.read_or((), "the notes", notes, recording, evidence),
         seconds=took_s,
-        output_tail=recording.output_tail if recording.ending in SHOWN else "",
+        output_tail=recording.output_tail if recording.ending.badly else "",
     )
     return replace(diagnosis, notes=(*diagnosis.notes, *evidence.unread, *parts.faults))
 

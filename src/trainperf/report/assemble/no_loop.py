@@ -54,18 +54,12 @@ def way_out(recording: Recording) -> str | None:
     """
     if recording.ending not in (Ending.FAILED, Ending.SIGNALLED):
         return None
-    errors = [
-        f"{event['type']}: {event.get('text', '')}"
-        for events in recording.events.values()
-        for event in events
-        if event["e"] == "error"
-    ]
+    errors = (f"{event['type']}: {event.get('text', '')}" for event in recording.of("error"))
     text = "\n".join([*errors, *_ERROR.findall(recording.output_tail)])
-    for pattern, told in _WAYS_OUT:
-        if re.search(pattern, text, re.IGNORECASE):
-            way = told if isinstance(told, str) else told(recording)
-            if way:
-                return way
+    fitting = (told for pattern, told in _WAYS_OUT if re.search(pattern, text, re.IGNORECASE))
+    for told in fitting:
+        if way := told if isinstance(told, str) else told(recording):
+            return way
     if needed := _NEEDED.search(recording.output_tail):
         names = needed.group(1).strip(" '\".")
         script = _script(recording)
@@ -75,15 +69,13 @@ def way_out(recording: Recording) -> str | None:
 
 def _keras_fit(recording: Recording) -> str:
     """The way out under several workers; another strategy fails so for another reason."""
-    events = (event for events in recording.events.values() for event in events)
-    built = {event.get("cls") for event in events if event["e"] == "tf_strategy"}
-    several = MULTI_WORKER in (built or recording.output_tail)
-    return KERAS_FIT if several else ""
+    built = {event.get("cls") for event in recording.of("tf_strategy")}
+    return KERAS_FIT if MULTI_WORKER in (built or recording.output_tail) else ""
 
 
 def _launcher(recording: Recording) -> str:
     """How the script gets what a rank is told in its environment; "" for one that is told it."""
-    if any(event["e"] == "rank" for events in recording.events.values() for event in events):
+    if any(recording.of("rank")):
         return ""
     command = recording.run.command
     name = os.path.basename(command[0]) if command else ""
@@ -156,8 +148,7 @@ _WAYS_OUT: tuple[tuple[str, str | Callable[[Recording], str]], ...] = (
 
 def framework_seen(recording: Recording) -> Framework:
     """The framework that was imported, if any; of two the first, which the script asked for."""
-    imported = (e for events in recording.events.values() for e in events if e["e"] == "import")
-    first = next(imported, None)
+    first = next(recording.of("import"), None)
     if first is None:
         return Framework("", "")
     return Framework("torch" if first["name"] == "torch" else "tensorflow", first["version"])
@@ -170,10 +161,9 @@ def last_place(recording: Recording) -> str:
     """
     if recording.ending not in (Ending.STALLED, Ending.OUT_OF_BUDGET, Ending.INTERRUPTED):
         return ""
-    seen = [event for events in recording.events.values() for event in events if event["e"] == "at"]
-    if not seen:
+    last = max(recording.of("at"), key=lambda event: float(event["t"]), default=None)
+    if last is None:
         return ""
-    last = max(seen, key=lambda event: float(event["t"]))
     place = at(Site(last["file"], last["line"], last["function"]))
     if not last["function"].startswith("<"):
         place = f"{place} in `{last['function']}`"

@@ -34,72 +34,53 @@ CUT = "a rank ended before the exchange was looked at"
 
 def not_measured(recording: Recording, evidence: Evidence) -> tuple[NotTaken, ...]:
     """What could have been measured and was not, each with its reason."""
-    taken, torch = evidence.times, evidence.torch_
-    wanted = [
-        ("the step as it is", taken.real_),
-        ("the step with free input", taken.resident_),
-        ("the input alone", taken.input_),
-        ("the stages of the input", evidence.stages_),
-        ("a step by lines", evidence.lines_),
-        ("the parts of a step", None if torch is None else torch.split_),
-        (
-            "what stands between the calls of `fit`",
-            None if evidence.around is None else evidence.outside_,
-        ),
-    ]
-    found = [(what, value.reason) for what, value in wanted if isinstance(value, Missing)]
+    return tuple(NotTaken(what, why) for what, why in _lacks(recording, evidence))
+
+
+def _lacks(recording: Recording, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    taken, torch, job = evidence.times, evidence.torch_, evidence.parallel_
+    device, instance = evidence.device, evidence.machine.instance
+    wanted = {
+        "the step as it is": taken.real_,
+        "the step with free input": taken.resident_,
+        "the input alone": taken.input_,
+        "the stages of the input": evidence.stages_,
+        "a step by lines": evidence.lines_,
+        "the parts of a step": None if torch is None else torch.split_,
+        "what stands between the calls of `fit`": evidence.around and evidence.outside_,
+    }
+    yield from ((what, why.reason) for what, why in wanted.items() if isinstance(why, Missing))
     if torch is not None and torch.untraced:
-        found.append(("the operators of a step", torch.untraced))
-    found += _sending(evidence)
-    if not recording.gpus and (why := _no_gpu(recording, evidence)):
-        found.append(("GPU use", why))
-    if evidence.machine.instance is not None and evidence.machine.price is None:
-        found.append(("cost", "no price is known; --price-per-hour gives it"))
-    return tuple(NotTaken(what, why) for what, why in [*found, *_exchange(evidence)])
-
-
-def _sending(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """The trackers that are called in a step and were kept off the network."""
-    first: dict[str, LogCall] = {}
-    for log in () if evidence.torch_ is None else evidence.torch_.logs:
+        yield "the operators of a step", torch.untraced
+    offline: dict[str, LogCall] = {}
+    for log in () if torch is None else torch.logs:
         if log.unsent:
-            first.setdefault(log.unsent, log)
-    for tracker, log in first.items():
-        place = "" if log.where is None else f" ({at(log.where)})"
+            offline.setdefault(log.unsent, log)
+    for tracker, log in offline.items():
+        place = f" ({at(log.where)})" if log.where else ""
         why = f"trackers are kept offline: `{log.what}`{place} took what writing to a file takes"
         yield f"what sending to {tracker} takes", why
-
-
-def _no_gpu(recording: Recording, evidence: Evidence) -> str:
-    """Why no GPU was sampled where CUDA or the instance has one; "" where none has."""
-    reason = recording.gpu_reason or "no GPU was found"
-    if evidence.device.kind == "GPU":
-        return f"{reason}; what the GPU is, CUDA says: {evidence.device.name}"
-    instance = evidence.machine.instance
-    kind = None if instance is None else instance.type
-    if instance is None or kind is None or not kind.gpus:
-        return ""
-    return f"{reason}, though {instance.name} has {kind.gpus} × {kind.gpu or 'GPU'}"
-
-
-def _exchange(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Why the exchange of gradients is not known."""
-    job = evidence.parallel_
-    if job is None:
-        return
-    if job.exchange is None:
+    unseen, kind = recording.gpu_reason or "no GPU was found", instance and instance.type
+    if not recording.gpus and device.kind == "GPU":
+        yield "GPU use", f"{unseen}; what the GPU is, CUDA says: {device.name}"
+    elif not recording.gpus and instance and kind and kind.gpus:
+        has = f"{instance.name} has {kind.gpus} × {kind.gpu or 'GPU'}"
+        yield "GPU use", f"{unseen}, though {has}"
+    if instance is not None and evidence.machine.price is None:
+        yield "cost", "no price is known; --price-per-hour gives it"
+    if job is not None and job.exchange is None:
         cut = any(rank.ending != "measured" for rank in job.processes)
         yield "gradient exchange", CUT if cut else UNKNOWN
-    elif isinstance(cost := job.exchange.seconds_, Missing):
+    elif job and job.exchange and isinstance(cost := job.exchange.seconds_, Missing):
         yield "gradient exchange", cost.reason
-    if job.scaling_reason:
+    if job is not None and job.scaling_reason:
         yield "the step on fewer devices", job.scaling_reason
 
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
     """Notes on how far the numbers can be trusted."""
-    where = last_place(recording)
-    return (*([where] if where else []), *_notes(recording, evidence), *run_notes(recording))
+    texts = (last_place(recording), *_notes(recording, evidence), *run_notes(recording))
+    return tuple(filter(None, texts))
 
 
 def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
@@ -125,33 +106,22 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
 
 def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
     """Where the script trains besides the loop that was measured: it is said nothing of."""
-    seen = [event for events in recording.events.values() for event in events]
-    found = [(str(one["what"]), one) for one in seen if one["e"] == "other"]
-    found += [("loop", one["where"]) for one in seen if one["e"] == "loop" and one.get("where")]
-    own = evidence.loop.where
-    told = set()
-    for what, where in found:
-        place = (where["file"], where["line"])
-        if own is None or place == (own.file, own.line) or place in told:
-            continue
-        told.add(place)
-        name = "call of `fit`" if what == "fit" else "loop"
-        yield f"another {name} at {at(Site(*place))} was not measured"
+    found = [(str(event["what"]), event) for event in recording.of("other")]
+    found += [("loop", event["where"]) for event in recording.of("loop") if event.get("where")]
+    own, told = evidence.loop.where, set()
+    for what, where in found if own else ():
+        place = Site(where["file"], where["line"])
+        if own and place != Site(own.file, own.line) and place not in told:
+            told.add(place)
+            name = "call of `fit`" if what == "fit" else "loop"
+            yield f"another {name} at {at(place)} was not measured"
 
 
 def run_notes(recording: Recording) -> tuple[str, ...]:
     """Faults of the observer itself, and the way out of a failure that is known."""
-    known = way_out(recording)
-    texts = [] if known is None else [known]
-    texts += [
-        event["text"]
-        for events in recording.events.values()
-        for event in events
-        if event["e"] == "note"
-    ]
-    if recording.sampling_note:
-        texts.append(recording.sampling_note)
-    return tuple(dict.fromkeys(texts))
+    noted = (event["text"] for event in recording.of("note"))
+    texts = (way_out(recording), *noted, recording.sampling_note)
+    return tuple(dict.fromkeys(filter(None, texts)))
 
 
 def experiment_changes(
@@ -170,26 +140,29 @@ def experiment_changes(
     plain_s, on_top_s = steps_s
     if not plain_s:
         return ()
-    work: dict[WorkUnit, float | None] = {
-        "real tokens": loop.real_tokens,
-        "samples": loop.batch_size,
-        "steps": 1,
-    }
-    unit, amount = next((unit, amount) for unit, amount in work.items() if amount)
-    made = [
-        ExperimentChange(
+    unit: WorkUnit = "samples" if loop.batch_size else "steps"
+    unit = "real tokens" if loop.real_tokens else unit
+    amount, made = loop.real_tokens or loop.batch_size or 1, []
+    for trial, patch in apart:
+        if trial.fix not in findings or trial.speedup is None:
+            continue
+        paying = (
+            other
+            for other in trials
+            if other.outcome is Outcome.CHANGES and other.speedup is not None
+        )
+        others = (one for one in paying if one.fix == trial.fix and one.variant != trial.variant)
+        change = ExperimentChange(
             finding=findings[trial.fix],
             why=_why(trial),
             losses_differ=trial.outcome is Outcome.LOSSES_DIFFER,
             unit=unit,
             before_per_s=amount / ((on_top_s if trial.on_top else None) or plain_s),
-            ways=tuple(_ways(trial, trials)),
+            ways=(trial, *others),
             patch=patch,
         )
-        for trial, patch in apart
-        if trial.fix in findings and trial.speedup is not None
-    ]
-    return tuple(sorted(made, key=lambda one: -(one.ways[0].speedup or 0.0)))
+        made.append((trial.speedup, change))
+    return tuple(change for _, change in sorted(made, key=lambda pair: -pair[0]))
 
 
 def _why(trial: Trial) -> str:
@@ -199,12 +172,3 @@ def _why(trial: Trial) -> str:
     fix = by_id().get(trial.fix)
     text = fix.documentation if fix is not None else ""
     return " ".join(text.partition(HEADINGS[1])[2].partition(HEADINGS[2])[0].split())
-
-
-def _ways(made: Trial, trials: Sequence[Trial]) -> Iterator[Trial]:
-    """The way that is made, then the others that pay."""
-    yield made
-    for one in trials:
-        same = one.fix == made.fix and one.variant != made.variant
-        if same and one.outcome is Outcome.CHANGES and one.speedup is not None:
-            yield one

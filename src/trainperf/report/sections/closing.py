@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from trainperf.fixes.common.words import at
-from trainperf.model import Diagnosis, Outcome, Patch, Stack, Trial, by_fix
+from trainperf.model import Diagnosis, Outcome, Stack, Trial, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
 from trainperf.report.document import (
@@ -107,76 +107,56 @@ def traced(diagnosis: Diagnosis, page: Page) -> None:
 
 def next_steps(diagnosis: Diagnosis, page: Page) -> None:
     """Print what the patch has besides edits, and the commands that lead on."""
-    patch, trials = diagnosis.patch, by_fix(diagnosis.trials)
+    patch = diagnosis.patch
     if page.full and patch is not None:
         own = apart(diagnosis)  # these have a section
         left_out = [skip for skip in patch.skipped if skip.what not in own]
         _list("Not in the patch", [f"{skip.what}: {skip.reason}" for skip in left_out], page)
     if patch is not None and patch.environment:
         page.heading("Part of the changes: set before the script starts")
-        page.add(Code(exports(patch), "bash", 2))
+        pairs = [(one_line(name), one_line(text)) for name, text in patch.environment.items()]
+        exports = "\n".join(f"export {name}={shlex.quote(text)}" for name, text in pairs)
+        page.add(Code(exports, "bash", 2))
     if patch is not None and patch.arguments:
         part = "Part of the changes" if patch.diff or patch.environment else "The change"
         page.heading(f"{part}: run the script as")
         words = (*diagnosis.command, *patch.arguments)
         page.add(Code(one_line(shlex.join(words)), "bash", 2))
-    found = sorted(diagnosis.findings, key=lambda one: rejected(trials.get(one.id)))
-    commands = [*_making(diagnosis, page), *_proving(diagnosis)]
-    if page.full:
-        commands += [
-            (f"trainperf explain {one.id}", "why it is slow, and when not to") for one in found[:1]
-        ]
-    elif page.saved:
-        whole = f"trainperf show --full {shlex.quote(page.saved)}"
-        commands.append((whole, "every section of this report"))
-    if commands := [*commands, *_longer(diagnosis)]:
+    if commands := tuple(_commands(diagnosis, page)):
         page.heading("Next")
-        page.add(Commands(tuple(commands)))
+        page.add(Commands(commands))
 
 
-def exports(patch: Patch) -> str:
-    """Return the commands that set the environment of a patch."""
-    return "\n".join(
-        f"export {one_line(name)}={shlex.quote(one_line(value))}"
-        for name, value in patch.environment.items()
-    )
+def _commands(diagnosis: Diagnosis, page: Page) -> Iterator[tuple[str, str]]:
+    """The commands that make the edits, prove one by hand, tell more, and try what was left out."""
+    patch, trials, trying = diagnosis.patch, by_fix(diagnosis.trials), diagnosis.trying
+    saved, command = shlex.quote(page.saved), one_line(shlex.join(diagnosis.command))
+    if patch is not None and patch.diff and page.saved:
+        untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
+        edits = units.count(edits_in(patch.shown), "edit")
+        yield f"trainperf fix {saved}", f"make {edits}{untried}; --diff shows them"
+    if patch is not None and patch.diff and page.patch_file:
+        yield f"git apply {shlex.quote(page.patch_file)}", "the same, with git"
+    tried = {trial.fix for trial in diagnosis.trials if trial.outcome is not Outcome.NOT_TRIED}
+    by_hand = (one for one in diagnosis.findings if one.where and not one.rewritable)
+    if command and any(finding.id not in tried for finding in by_hand):
+        yield f"trainperf try --diff change.diff -- {command}", "measure a change made by hand"
+    if page.full and diagnosis.findings:
+        first = min(diagnosis.findings, key=lambda finding: rejected(trials.get(finding.id)))
+        yield f"trainperf explain {first.id}", "why it is slow, and when not to"
+    elif page.saved and not page.full:
+        yield f"trainperf show --full {saved}", "every section of this report"
+    if command and trying is not None and trying.budget_needed_s is not None:
+        what = f"-- {command}"
+        if diagnosis.running is not None:
+            what = f"--pid {diagnosis.running.started_by}"
+        longer = f"trainperf diagnose --budget {units.budget(trying.budget_needed_s)}"
+        yield f"{longer} {what}", "with time to try what was left out"
 
 
 def edits_in(diff: str) -> int:
     """Count the places a unified diff changes: its hunks."""
     return sum(line.startswith("@@ ") for line in diff.split("\n"))
-
-
-def _making(diagnosis: Diagnosis, page: Page) -> Iterator[tuple[str, str]]:
-    """The commands that make the edits of the patch."""
-    patch = diagnosis.patch
-    if patch is not None and patch.diff and page.saved:
-        untried = "" if any(trial.kept for trial in diagnosis.trials) else ", not measured"
-        does = f"make {units.count(edits_in(patch.shown), 'edit')}{untried}; --diff shows them"
-        yield f"trainperf fix {shlex.quote(page.saved)}", does
-    if patch is not None and patch.diff and page.patch_file:
-        yield f"git apply {shlex.quote(page.patch_file)}", "the same, with git"
-
-
-def _proving(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
-    """The command that proves a change by hand, where trainperf cannot make one and tried none."""
-    tried = {trial.fix for trial in diagnosis.trials if trial.outcome is not Outcome.NOT_TRIED}
-    by_hand = (one for one in diagnosis.findings if one.where and not one.rewritable)
-    if diagnosis.command and any(one.id not in tried for one in by_hand):
-        command = one_line(shlex.join(diagnosis.command))
-        yield f"trainperf try --diff change.diff -- {command}", "measure a change made by hand"
-
-
-def _longer(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """The command that leaves time to try what was left out for want of it."""
-    trying = diagnosis.trying
-    if trying is None or trying.budget_needed_s is None or not diagnosis.command:
-        return []
-    command = f"-- {one_line(shlex.join(diagnosis.command))}"
-    if diagnosis.running is not None:
-        command = f"--pid {diagnosis.running.started_by}"
-    start = f"trainperf diagnose --budget {units.budget(trying.budget_needed_s)}"
-    return [(f"{start} {command}", "with time to try what was left out")]
 
 
 def last_line(diagnosis: Diagnosis, page: Page) -> None:
@@ -258,6 +238,11 @@ def _nothing(diagnosis: Diagnosis) -> str:
         text = "No edit tried that leaves the experiment as it is made it faster"
     elif diagnosis.verdict.healthy:
         text = "Nothing to change: nothing that was tried made it faster"
+    cut_short = [one for one in diagnosis.trials if one.late and (one.low or 0.0) > 1]
+    if cut_short:
+        first = max(cut_short, key=lambda trial: trial.speedup or 0.0)
+        gave = units.measured(first.speedup or 1.0, first.low, first.high)
+        text = f"No time was left to repeat {first.fix}, which gave {gave}"
     best = [(change.ways[0].speedup or 0.0, change.finding.id) for change in changes]
     if best:
         speedup, id_ = max(best)

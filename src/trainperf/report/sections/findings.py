@@ -120,7 +120,8 @@ def advice(finding: Finding, trial: Trial | None) -> str:
 def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
     """Say what a finding gives: measured beside predicted, the bound alone, or why nothing."""
     bound = "" if finding.bound is None else f"at most {units.bound(finding.bound)}"
-    predicted = f"predicted {bound}" if bound else ""
+    tried = None if trial is None else trial.bound
+    predicted = "" if tried is None else f"predicted at most {units.bound(tried)}"
     if trial is not None and rejected(trial):
         figure = units.measured(trial.speedup, trial.low, trial.high)
         figure += of_what(trial, diagnosis) if figure else ""

@@ -29,8 +29,6 @@ PARTIAL = {
     Ending.INTERRUPTED: "Interrupted",
 }
 
-WITH_OUTPUT = (Ending.FAILED, Ending.SIGNALLED, Ending.STALLED)
-
 LINES = 20
 """Lines of the script's last output, as on a terminal."""
 
@@ -94,7 +92,7 @@ def output_of(diagnosis: Diagnosis) -> str:
     line of an error in a process group, and what torchrun says after it does not tell the error.
     """
     failed = any(proof.answer == "failed" for proof in diagnosis.proofs)
-    if not (failed or diagnosis.ending in WITH_OUTPUT):
+    if not (failed or diagnosis.ending.badly):
         return ""
     lines, job = plain(diagnosis.output_tail).strip().split("\n"), diagnosis.evidence.parallel_
     for rank in () if job is None else job.processes:

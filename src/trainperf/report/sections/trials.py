@@ -14,6 +14,7 @@ from trainperf.report.document import (
     WARN,
     Page,
     Section,
+    given,
     say,
 )
 from trainperf.report.level import took
@@ -71,16 +72,13 @@ def trials(diagnosis: Diagnosis, page: Page) -> None:
     rest = found if page.full else [one for one in found if not (one.kept or one.fix in told)]
     for (words, tone), those in groupby(rest, key=lambda trial: came_to(trial, diagnosis)):
         if not page.full:
-            named = (_brief(trial) for trial in those)
+            figures = ((trial.name, given(units.ratio, trial.speedup)) for trial in those)
+            named = (" ".join(filter(None, figure)) for figure in figures)
             page.prose(f"{words.capitalize()}: {', '.join(named)}.", 2)
             continue
         page.prose(say(f"{words.capitalize()}:", tone), 2)
         for trial in those:
             page.item(f"{trial.name}: {_in_full(trial)}")
-
-
-def _brief(trial: Trial) -> str:
-    return trial.name if trial.speedup is None else f"{trial.name} {units.ratio(trial.speedup)}"
 
 
 def _in_full(trial: Trial) -> str:

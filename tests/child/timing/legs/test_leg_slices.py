@@ -13,7 +13,7 @@ from trainperf.child.timing.legs.words import AS_WRITTEN, STEPS_ONLY, WHOLE
 def slices(tmp_path):
     made = []
 
-    def make(rank=0, size=1, now=(0.0,)):
+    def make(rank=0, size=1, now=(0.0,), **settings):
         words = leg.words.Words(str(tmp_path), create=not made)
         losses = SimpleNamespace(updates=0, retries=0, flush=lambda: None)
         process = FakeProcess({"folder": str(tmp_path)}, clock=lambda: now[0])
@@ -26,7 +26,8 @@ def slices(tmp_path):
             epochs_ended=0,
             sync=lambda: None,
         )
-        plan = leg.Slices(driver, {"warm_up_steps": 1, "warm_up_epochs": 0})
+        warms = {"warm_up_steps": 1, "warm_up_epochs": 0, "pass_steps": 0}
+        plan = leg.Slices(driver, warms | settings)
         made.append((plan, words))
         return plan, words, losses, process.record
 
@@ -43,6 +44,14 @@ def begin(plan, words, steps, calls, settle=0):
     plan.advance()
     plan._record.events.clear()
     plan.begin_if_settled()
+
+
+@pytest.mark.parametrize(("pass_steps", "ended", "steps"), [(0, 1, 4), (9, 0, 18), (0, 0, 50)])
+def test_a_warm_up_ends_with_its_passes_over_the_data(slices, pass_steps, ended, steps):
+    plan, *_ = slices(warm_up_epochs=2, warm_up_steps=3, pass_steps=pass_steps)
+    plan._driver.epochs_ended = 2 * ended
+    made = next((made for made in range(1, 50) if plan.step_ended(0.01)), 50)
+    assert made == steps
 
 
 def test_a_slice_in_which_the_devices_memory_ran_short_says_so(slices):

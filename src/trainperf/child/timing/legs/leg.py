@@ -48,6 +48,7 @@ class Slices:
         self._words = words.Words(driver.process.settings["folder"])
         self._warm_up_steps = int(settings["warm_up_steps"])
         self._warm_up_epochs = int(settings["warm_up_epochs"])
+        self._pass_steps = int(settings["pass_steps"])
         self._durations: list[float] = []
         self._compiling = 0
         self._began = self._clock()
@@ -121,7 +122,7 @@ class Slices:
         done = self._begun - self._entered
         if self.block.phase == WARM_UP:
             least = max(WARM_UP_OF_RANKS, self._warm_up_steps)
-            return done > least and self._driver.epochs_ended >= self._warm_up_epochs
+            return done > least and self._passes(done) >= self._warm_up_epochs
         return done >= self._of_slice
 
     def step_ended(self, seconds: float, usual: bool = True) -> bool:
@@ -206,9 +207,14 @@ class Slices:
         self._began += seconds
         return seconds
 
+    def _passes(self, steps: int) -> int:
+        """How often a warm-up of so many steps has gone over the data."""
+        drawn = steps // self._pass_steps if self._pass_steps else 0
+        return max(int(self._driver.epochs_ended), drawn)
+
     def _warm(self) -> bool:
-        epochs = self._driver.epochs_ended
-        if self.block.steps < self._warm_up_steps or epochs < self._warm_up_epochs:
+        steps = self.block.steps
+        if steps < self._warm_up_steps or self._passes(steps) < self._warm_up_epochs:
             return False
         return self._clock() - self._began > LONGEST_WARM_UP_S or steady(self._durations)
 

@@ -250,11 +250,9 @@ class _Read:
         for event in self.work:
             at = self.started.get(event.number)
             if at is not None and self.steps[0][0] <= at < self.steps[-1][1]:
-                zones = [zone for zone, within in self.zones.items() if _inside(within, at)]
-                copies = event.label.startswith(COPY)
-                spans[zones[-1] if zones else "transfer" if copies else "forward"].append(
-                    event.span
-                )
+                part: Part = "transfer" if event.label.startswith(COPY) else "forward"
+                around = [zone for zone, within in zones.items() if _inside(within, at)]
+                spans[[part, *around][-1]].append(event.span)
         return spans
 
 

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 LEG = """
 import json, sys
 from trainperf.child.start import seed_all
-from trainperf.child.process.importing import PostImport
+from trainperf.child.start import PostImport
 from trainperf.child.process.process import Process
 from trainperf.child.start import Frameworks
 from trainperf.child.timing.drivers.driver import Driver

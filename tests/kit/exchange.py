@@ -17,7 +17,7 @@ HOOKED_RANK = """
     from kit.child import Watcher
     from trainperf.child.start import set_hook
     from trainperf.child.torch.loops import TorchLoops
-    from trainperf.child.process.importing import PostImport
+    from trainperf.child.start import PostImport
 
     watcher = Watcher()
     watcher.clock = time.monotonic

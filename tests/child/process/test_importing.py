@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from trainperf.child.process.importing import PostImport
+from trainperf.child.start import PostImport
 
 
 @pytest.fixture

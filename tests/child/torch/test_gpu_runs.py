@@ -15,8 +15,8 @@ import pytest
 
 from kit.kineto import ON_DEVICE, Seen, recorded
 from trainperf.child.timing.device import HostClock, Mark, StepTimes
+from trainperf.child.torch.probes.operator_times import PASS, OperatorTimes
 from trainperf.child.torch.step.lines import Reader
-from trainperf.child.torch.step.operator_times import PASS, OperatorTimes
 from trainperf.evidence.events import read_as
 from trainperf.model.torch import Trace
 

@@ -10,7 +10,7 @@ import torch
 
 from emulation import fake_cuda
 from kit.child import Clock
-from trainperf.child.torch.loops import TorchClock
+from trainperf.child.torch.devices import TorchClock
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ import torch
 from emulation import fake_cuda
 from kit.child import FakeProcess, Watcher, text_at
 from trainperf.child.timing.device import Mark
+from trainperf.child.torch.devices import TorchClock
 from trainperf.child.torch.hooks import watch_dynamo
-from trainperf.child.torch.loops import TorchClock, TorchLoops
+from trainperf.child.torch.loops import TorchLoops
 from trainperf.child.torch.step.detail import Detail
 from trainperf.evidence.events import read_as
 from trainperf.model.torch import DeviceWait

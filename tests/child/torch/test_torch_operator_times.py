@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.kineto import Older, Seen
-from trainperf.child.torch.step.operator_times import (
+from trainperf.child.torch.probes.operator_times import (
     OPERATORS,
     PASS,
     OperatorTimes,

@@ -15,8 +15,9 @@ import pytest
 import torch
 
 from kit.child import Record
+from trainperf.child.timing.probing import NotOffered
 from trainperf.child.torch.built.places import ModelCall, Models
-from trainperf.child.torch.step import pass_trace
+from trainperf.child.torch.probes import passes
 
 
 def mlp() -> Any:
@@ -40,7 +41,7 @@ def driver(model: Any = None, *args: Any) -> Any:
 def traced(model: Any = None, *args: Any, seconds: float = 300.0) -> dict[str, Any]:
     """The one event that tracing records."""
     one = driver(model, *args)
-    pass_trace.record(one, time.monotonic() + seconds)
+    passes.record_trace(one, time.monotonic() + seconds)
     [event] = one.record.events
     return dict(event)
 
@@ -55,7 +56,7 @@ def reason(event: dict[str, Any]) -> str:
 
 
 def test_a_pass_that_takes_long_is_not_traced(monkeypatch):
-    monkeypatch.setattr(pass_trace, "TRACE_S", 1e-6)
+    monkeypatch.setattr(passes, "TRACE_S", 1e-6)
     assert "too long to be traced" in reason(traced(mlp(), torch.ones(3, 4)))
 
 
@@ -92,10 +93,10 @@ def test_the_tracer_of_the_script_is_left_alone():
 
 def test_a_gpu_on_which_no_kernel_was_seen_is_a_reason(monkeypatch):
     seen = SimpleNamespace(kineto_results=SimpleNamespace(events=list))
-    monkeypatch.setattr(pass_trace, "profile", lambda: nullcontext(seen))
+    monkeypatch.setattr(passes, "profile", lambda: nullcontext(seen))
     a_pass = Mock(device="cuda", once=0.001)
-    with pytest.raises(pass_trace.NotOffered, match="CUPTI is missing, or not permitted"):
-        pass_trace._trace(driver(), a_pass)
+    with pytest.raises(NotOffered, match="CUPTI is missing, or not permitted"):
+        passes._trace(driver(), a_pass)
 
 
 # What must be found.
@@ -106,7 +107,7 @@ import os, tempfile, time
 from types import SimpleNamespace
 import torch
 from trainperf.child.torch.built.places import ModelCall, Models
-from trainperf.child.torch.step import pass_trace as torch_trace
+from trainperf.child.torch.probes import passes as torch_trace
 
 files = set(os.listdir(tempfile.gettempdir()))
 model = torch.nn.Linear(4, 4)
@@ -118,7 +119,7 @@ driver = SimpleNamespace(
     loops=loops, record=record, sync=lambda: None, clock=time.monotonic,
     process=SimpleNamespace(settings={}), world=None,
 )
-torch_trace.record(driver, time.monotonic() + 100)
+torch_trace.record_trace(driver, time.monotonic() + 100)
 print(*events, *(set(os.listdir(tempfile.gettempdir())) - files))
 """
 

@@ -57,12 +57,8 @@ class World:
 
     def missing(self, loop: str) -> tuple[int, ...]:
         """The ranks that do not take part in a loop: they are gone, or not observed."""
-        until = time.monotonic() + MEET_S
-        while True:
-            here = [self._said(f"{loop}-here", rank) is not None for rank in range(self.size)]
-            if all(here) or time.monotonic() > until:
-                return tuple(rank for rank, came in enumerate(here) if not came)
-            time.sleep(ASK_AGAIN_S)
+        here = self._heard(f"{loop}-here", range(self.size), MEET_S)
+        return tuple(rank for rank in range(self.size) if rank not in here)
 
     def word_of_first(self, loop: str, name: str, make: Callable[[], Any]) -> Any:
         """What rank 0 makes and says under `name` in a loop; raises where it does not in time.
@@ -97,17 +93,21 @@ class World:
         None where some are absent, which are not waited for, or did not say theirs in time.
         """
         self.say(name, value)
-        words: dict[int, Any] = {}
         present = [rank for rank in range(self.size) if rank not in self.absent]
-        until = time.monotonic() + timeout_s
+        words = self._heard(name, present, timeout_s)
+        if self.absent or len(words) < len(present):
+            return None
+        return [json.loads(words[rank]) for rank in present]
+
+    def _heard(self, name: str, ranks: Sequence[int], timeout_s: float) -> dict[int, str]:
+        """What ranks have said under `name`, once all of them have or the time is over."""
+        until, words = time.monotonic() + timeout_s, dict[int, str]()
         while True:
-            for rank in present:
+            for rank in ranks:
                 if rank not in words and (said := self._said(name, rank)):
-                    words[rank] = json.loads(said)
-            if len(words) == len(present):
-                return None if self.absent else [words[rank] for rank in present]
-            if time.monotonic() > until:
-                return None
+                    words[rank] = said
+            if len(words) == len(ranks) or time.monotonic() > until:
+                return words
             time.sleep(ASK_AGAIN_S)
 
     def _said(self, name: str, rank: int) -> str | None:

@@ -106,8 +106,6 @@ class Process:
         time.sleep(WAIT_TO_BE_STOPPED_S)
         os._exit(0)
 
-    # ------------------------------------------------------------------ internal
-
     def _forked(self) -> None:
         self.record.forked()
         self.pid = os.getpid()

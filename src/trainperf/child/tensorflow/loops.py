@@ -255,8 +255,6 @@ class TensorFlowLoops(Loops):
             "trace", name=name, s=began, d=now - began, in_step=in_step, call=call
         )
 
-    # ------------------------------------------------------------------ internal
-
     @contextmanager
     def _inside(self, began: float) -> Iterator[None]:
         """What happens within belongs to one call; if it was traced, it ran for the first time.

@@ -146,8 +146,6 @@ class Cycles:
             self._finish()
         return result
 
-    # ------------------------------------------------------------------ internal
-
     def _taken(self) -> dict[str, Any]:
         """What was seen since `fit` returned."""
         assert self._beside is not None

@@ -204,8 +204,6 @@ class StepTimes:
         self._began = self._shorter = None
         self._aside.clear()
 
-    # -------------------------------------------------------------------- internal
-
     def _tell(self, after: Mark, record: Callable[[], None]) -> None:
         """Record once a mark has passed: now, at one of the next steps, or in the next pause."""
         self._unread.append((after, record))

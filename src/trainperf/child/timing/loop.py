@@ -453,8 +453,6 @@ class RankPlan(Plan):
         timed = self._durations[self._early :]
         return sum(timed) / len(timed) if timed else super().step_estimate()
 
-    # ------------------------------------------------------------------ internal
-
     def _warm_until(self) -> int:
         host_s = (self._clock() - self._second_at) / (FIRST - 2)  # its devices may be later
         step_s = max(host_s, *self._durations[1:], 1e-5)

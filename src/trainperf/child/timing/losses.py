@@ -130,8 +130,6 @@ class Losses:
             sums, self._sums = self._sums, []
             self._write("weights", sums)
 
-    # ----------------------------------------------------------------- internal
-
     def _keep(self, update: Any, value: Any, mean_of: int = 0) -> None:
         """Keep a reference to the loss of an update, if there is one.
 

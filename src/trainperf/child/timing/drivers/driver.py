@@ -290,8 +290,6 @@ class Driver:
             self._collections.end()
             self._phases.end()
 
-    # ------------------------------------------------------------------ internal
-
     def _boundary(self) -> None:
         plan = self.plan
         span, self._span = self._span, None

@@ -301,8 +301,6 @@ class Detail:
         if self._on_gpu and args[0].device.type == "cpu":
             call.part = ""
 
-    # ----------------------------------------------------------------- internal
-
     def _watches(self) -> bool:
         mine = self._on and threading.get_ident() == self._main and not self._process.off
         return mine and not capturing()  # a graph's calls are written down, not done

@@ -24,9 +24,9 @@ from ...process import turns
 from ...process.frames import Place, is_users, line_of, site
 from ...process.stacks import INLINE, line_text, users_site
 from ...timing.tracing import LINES
+from ..probes.operator_times import ENGINE, is_work, kind_of, nested, on_host
+from ..probes.passes import NO_KERNEL, PROFILED, device, profile, profiled, quiet
 from .looks import Looks, Observer
-from .operator_times import ENGINE, is_work, kind_of, nested, on_host
-from .pass_trace import NO_KERNEL, PROFILED, device, profile, profiled, quiet
 
 if TYPE_CHECKING:
     from ...timing.drivers.driver import Driver

@@ -78,19 +78,19 @@ def test_a_rank_whose_launcher_is_not_seen_is_refused(environment):
 
 
 def test_what_is_seen_of_the_job_is_its_cores_and_that_it_has_ended():
-    look = beside.Beside(job("python", "train.py", cwd=Path("/x")))
+    look = beside.watch(job("python", "train.py", cwd=Path("/x")))
     sum(range(1_000_000))
-    seen = look.seen()
+    seen = look()
     assert not seen.ended
     assert seen.cores is not None
     assert 0 < seen.cores < 3
     assert (seen.pid, seen.started_by) == (os.getpid(), os.getpid())
     assert seen.began.endswith("+00:00")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        look = beside.Beside(job("python", "train.py", pid=process.pid))
-        assert not look.seen().ended
-    assert look.seen().ended
-    assert look.seen().cores is None
+        look = beside.watch(job("python", "train.py", pid=process.pid))
+        assert not look().ended
+    assert look().ended
+    assert look().cores is None
 
 
 def test_the_running_script_is_what_is_diagnosed(monkeypatch, tmp_path):

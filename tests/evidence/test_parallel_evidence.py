@@ -115,9 +115,6 @@ def test_how_a_rank_ended_is_said_in_words(last: list[Event], words: str) -> Non
     assert found.ended == words
 
 
-# -------------------------------------------------------------------- which is reported
-
-
 # --------------------------------------------------------------------------- the job
 
 OF_THREE = {"rank": {"world_size": 3}, "exchange": {"replicas": 3}}
@@ -301,6 +298,3 @@ def test_more_ranks_than_cores_are_noted() -> None:
     (note,) = job(*(process(number, **OF_THREE) for number in range(3))).notes
     assert "3 ranks take turns on the 2 cores" in note
     assert job(process(0), process(1)).notes == ()
-
-
-# ------------------------------------------------------------------------------ many

@@ -14,6 +14,7 @@ from reporters.samples import first, over
 from trainperf.model import Diagnosis, Event, Gpu
 from trainperf.model.torch import Part
 from trainperf.report.assemble import diagnosis as report
+from trainperf.report.assemble.notes import run_notes
 from trainperf.report.sections._shares import waits_s
 from trainperf.report.sections.parts import NAMES
 from trainperf.report.sections.step import rates
@@ -125,7 +126,7 @@ def test_what_makes_times_rough_is_noted(laid: str, said: str) -> None:
 def test_notes_of_the_observer_are_given_once_each() -> None:
     note = {"e": "note", "text": "a hook failed"}
     run = recording(note, note, FIT, sampling_note="GPU 1 was lost")
-    assert report.run_notes(run) == ("a hook failed", "GPU 1 was lost")
+    assert run_notes(run) == ("a hook failed", "GPU 1 was lost")
 
 
 # --------------------------------------------------------------------------- PyTorch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -52,27 +52,23 @@ def said(job: Job) -> tuple[str, str]:
     )
 
 
-class Beside:
-    """A running job as seen from outside, before a diagnosis and while it is made."""
+def watch(job: Job) -> Callable[[], RunningJob]:
+    """Look at a running job from outside from now on; what is returned says what was seen of it."""
+    tree, began = ProcessTree(job.pid), time.monotonic()
+    cpu_s = tree.read().cpu_s
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._tree = ProcessTree(job.pid)
-        self._cpu_s = self._tree.read().cpu_s
-        self._began = time.monotonic()
-
-    def seen(self) -> RunningJob:
-        """What was seen of it, up to now."""
-        ended = not is_alive(self._job)
-        seconds = time.monotonic() - self._began
-        cores = (self._tree.read().cpu_s - self._cpu_s) / seconds
+    def seen() -> RunningJob:
+        ended = not is_alive(job)
+        cores = (tree.read().cpu_s - cpu_s) / (time.monotonic() - began)
         return RunningJob(
-            pid=self._job.asked,
-            started_by=self._job.pid,
-            began=datetime.fromtimestamp(self._job.began, UTC).isoformat(timespec="seconds"),
+            pid=job.asked,
+            started_by=job.pid,
+            began=datetime.fromtimestamp(job.began, UTC).isoformat(timespec="seconds"),
             ended=ended,
             cores=None if ended else cores,
         )
+
+    return seen
 
 
 @contextmanager

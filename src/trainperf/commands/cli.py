@@ -24,6 +24,7 @@ from trainperf.commands._shared import (
 )
 from trainperf.commands.check import check
 from trainperf.commands.compare import compare
+from trainperf.commands.explain import explain
 from trainperf.commands.lint import lint
 from trainperf.commands.sagemaker import sagemaker
 from trainperf.commands.try_ import try_
@@ -195,18 +196,6 @@ def fix(run: Path | None, only: tuple[str, ...], dry: bool) -> None:
         click.echo(line, err=dry)
 
 
-@cli.command(short_help="Explain a finding, or list all that there are.")
-@click.argument("fix", required=False)
-def explain(fix: str | None) -> None:
-    """Explain a finding: why it is slow, what the repair changes, when not to make it.
-
-    Without an id it lists them all.
-    """
-    from trainperf.commands import explain as explaining
-
-    explaining.render(fix, console())
-
-
 @cli.command(short_help="Say what this machine is, and whether its parts fit each other.")
 @click.option("--self-test", is_flag=True, help="Plant known causes and diagnose them: does the "
               "measuring hold here? Takes under two minutes.")  # fmt: skip
@@ -233,7 +222,7 @@ def doctor(self_test: bool, json: Path | None, quiet: bool, python: str | None) 
     doctor.examine(console(), given_python)
 
 
-for _command in (check, compare, lint, sagemaker, try_):
+for _command in (check, compare, explain, lint, sagemaker, try_):
     cli.add_command(_command)
 
 
@@ -247,12 +236,16 @@ def main() -> None:
             raise TrainperfError(text, hint="change into one that is: cd") from error
         cli(prog_name="trainperf", standalone_mode=False)
     except TrainperfError as error:
-        tell(f"trainperf: {error}")
-        if error.hint:
-            _hint(error.hint)
+        _complain(str(error), error.hint)
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        _usage(error)
+        message, context = error.format_message(), getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "trainperf"
+        if "\n" in message:  # the help, where a command has no words at all
+            error.show()
+        else:
+            text = f"{message[:1].lower()}{message[1:].rstrip('.')}"
+            _complain(text, f"see {command} --help")
         sys.exit(OUR_ERROR)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it changes nothing
@@ -274,21 +267,12 @@ def main() -> None:
 
 def _stdout_failed(error: OSError) -> NoReturn:
     silence()
-    tell(f"trainperf: cannot write to standard output: {error.strerror}")
+    _complain(f"cannot write to standard output: {error.strerror}")
     sys.exit(OUR_ERROR)
 
 
-def _hint(text: str) -> None:
-    """Print the next step below what was told."""
-    click.echo(f"  {no_commands(one_line(text))}", err=True)
-
-
-def _usage(error: click.ClickException) -> None:
-    context = getattr(error, "ctx", None)
-    message = error.format_message()
-    if "\n" in message:  # the help, where a command has no words at all
-        error.show()
-        return
-    command = context.command_path if context is not None else "trainperf"
-    tell(f"trainperf: {message[:1].lower()}{message[1:].rstrip('.')}")
-    _hint(f"see {command} --help")
+def _complain(text: str, hint: str = "") -> None:
+    """Print what is wrong, and the next step below it."""
+    tell(f"trainperf: {text}")
+    if hint:
+        click.echo(f"  {no_commands(one_line(hint))}", err=True)

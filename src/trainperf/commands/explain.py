@@ -3,58 +3,63 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
 
+import click
+
+from trainperf.commands._shared import console
 from trainperf.errors import TrainperfError
-from trainperf.fixes import all_fixes, by_id
-from trainperf.fixes._unseen import sentence
-from trainperf.report.sections.findings import EQUIVALENCE
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
-def render(name: str | None, console: Console) -> None:
-    """Print the text of one fix, or the list of all of them."""
-    if name is None:
-        _list(console)
+@click.command(short_help="Explain a finding, or list all that there are.")
+@click.argument("fix", required=False)
+def explain(fix: str | None) -> None:
+    """Explain a finding: why it is slow, what the repair changes, when not to make it.
+
+    Without an id it lists them all.
+    """
+    from rich.markdown import Markdown
+    from rich.text import Text
+
+    from trainperf.fixes import by_id
+    from trainperf.fixes._unseen import sentence
+    from trainperf.report.sections.findings import EQUIVALENCE
+
+    if fix is None:
+        _list()
         return
-    wanted, fixes = name.replace("-", "_").lower(), by_id()
+    wanted, fixes, page = fix.replace("-", "_").lower(), by_id(), console()
     if wanted not in fixes:
         near = difflib.get_close_matches(wanted, fixes, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise TrainperfError(
-            f"there is no fix named {name}", hint=f"{hint}`trainperf explain` lists them all"
+            f"there is no fix named {fix}", hint=f"{hint}`trainperf explain` lists them all"
         )
-    fix = fixes[wanted]
-    from rich.markdown import Markdown
-    from rich.padding import Padding
-    from rich.text import Text
-
+    found = fixes[wanted]
     patch = "advice only: no patch is written"
-    if fix.rewrites:
+    if found.rewrites:
         patch = "trainperf can write the patch"
-    elif fix.sets_environment:
+    elif found.sets_environment:
         patch = "variables to set, no edit"
-    console.print(Text(fix.id, style="bold"))
-    changes = f"{fix.category} · {EQUIVALENCE[fix.equivalence]}"
-    for line in filter(None, (changes, patch, sentence(fix.id))):
-        console.print(Text(line, style="dim"))
-    console.print()
-    console.print(Padding(Markdown(fix.documentation), (0, 0, 0, 0)), width=min(console.width, 96))
+    page.print(Text(found.id, style="bold"))
+    changes = f"{found.category} · {EQUIVALENCE[found.equivalence]}"
+    for line in filter(None, (changes, patch, sentence(found.id))):
+        page.print(Text(line, style="dim"))
+    page.print()
+    page.print(Markdown(found.documentation), width=min(page.width, 96))
 
 
-def _list(console: Console) -> None:
+def _list() -> None:
     from rich.table import Table
     from rich.text import Text
+
+    from trainperf.fixes import all_fixes
 
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column()
     for fix in sorted(all_fixes(), key=lambda fix: (fix.category, fix.id)):
         table.add_row(Text(fix.id, style="bold"), Text(fix.summary))
-    console.print(table)
-    console.print()
-    console.print(
-        Text("trainperf explain ID says why, what changes, and when not to.", style="dim")
-    )
+    page = console()
+    page.print(table)
+    page.print()
+    page.print(Text("trainperf explain ID says why, what changes, and when not to.", style="dim"))

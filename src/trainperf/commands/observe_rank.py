@@ -22,7 +22,7 @@ from trainperf.errors import TrainperfError
 from trainperf.machine import inspect_machine
 from trainperf.machine.after_run import probe_storage
 from trainperf.machine.price import with_price
-from trainperf.model import Ending, Recording
+from trainperf.model import Ending
 from trainperf.model.words import count
 from trainperf.ranks import Place, records
 from trainperf.ranks.records import RankRecord
@@ -53,10 +53,12 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
     folder = _joined(where, place)
     record = _record(target, place, settings.price_per_hour)
     progress = Progress(console, settings.quiet)  # lines only: many ranks share a terminal
+    kind = "host" if place.by == "SageMaker" else "rank"
+    who = f"{kind} {place.rank} of {place.world_size}"
     with interruptible() as interrupted:
         records.save(record, folder)
         if place.rank == 0:
-            progress.note(f"{_who(place)}: observing {target.label}; records go to {where}")
+            progress.note(f"{who}: observing {target.label}; records go to {where}")
             progress.note(UNGUARDED)
         try:
             # a job that was started again must not read what its ranks agreed on before
@@ -75,7 +77,9 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
         frameworks = {str(event["name"]): str(event["version"]) for event in imported}
         records.save(replace(record, ending=recording.ending, frameworks=frameworks), folder)
         records.clean(folder)
-        said = f"{_who(place)}: {outcome(recording)}"
+        said = f"{who}: {records.ended(recording) or 'measured'}"
+        if not training(recording.events):
+            said += "; no training loop was seen"
         if recording.ending.badly:
             said += f"; what it printed: {folder / OUTPUT}"
         if place.rank == 0:
@@ -86,7 +90,7 @@ def run(target: Target, settings: Settings, place: Place, console: Console) -> i
             said = f"a trace of {count(trace.steps, 'step')} is in {trace.file}"
             if trace.reason:
                 said = f"no step was traced: {trace.reason}"
-            progress.note(f"{_who(place)}: {said}")
+            progress.note(f"{who}: {said}")
     if recording.ending.badly:
         return 3
     return 130 if recording.ending is Ending.INTERRUPTED else 0
@@ -161,14 +165,3 @@ def _record(target: Target, place: Place, price_per_hour: float | None) -> RankR
         script_sha256=records.digest(script) if script else "",
         machine=inspect_machine(directory=target.cwd, price_per_hour=price_per_hour),
     )
-
-
-def _who(place: Place) -> str:
-    kind = "host" if place.by == "SageMaker" else "rank"
-    return f"{kind} {place.rank} of {place.world_size}"
-
-
-def outcome(recording: Recording) -> str:
-    """How the run of a rank ended, in words."""
-    said = records.ended(recording) or "measured"
-    return said if training(recording.events) else f"{said}; no training loop was seen"

@@ -77,7 +77,7 @@ def target(
     if module is not None:
         own, notes = _python(None, python, cwd)
         return Target((own, "-m", module, *command), f"-m {module}", cwd, notes=notes)
-    if command[:1] == ("--",) and any(map(_is_script, command[1:2])):
+    if command[:1] == ("--",) and command[1:] and _is_script(command[1]):
         command = command[1:]
     if not command:
         raise TrainperfError(
@@ -93,11 +93,11 @@ def target(
             )
         return Target(command[1:], " ".join(command[1:]), cwd)
     path = cwd / command[0]
-    check_script(path, called, command)
+    left_out = check_script(path, called, command)
     own, notes = _python(path, python, cwd)
     if is_notebook(path.name):  # it runs in its own folder, as Jupyter starts it
         words = (own, path.name, *command[1:])
-        return Target(words, command[0], path.parent, path.name, (*notes, *_left_out(path)))
+        return Target(words, command[0], path.parent, path.name, (*notes, *left_out))
     return Target((own, *command), command[0], cwd, command[0], notes)
 
 
@@ -127,14 +127,17 @@ def running_target(pid: int) -> Target:
     return Target(job.command, job.label, Path(job.cwd), job.script, job=job)
 
 
-def check_script(path: Path, called: str = "diagnose", command: tuple[str, ...] = ()) -> None:
+def check_script(
+    path: Path, called: str = "diagnose", command: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Refuse what Python could not run, before anything is started, with what to type instead.
 
-    `command` are the words of the user's that begin with the script.
+    `command` are the words of the user's that begin with the script. Returns what is to be said
+    of how a notebook is run: the first few commands that are left out.
     """
     ours, words = f"trainperf {called}", shlex.join(command)
     if (path / "__main__.py").exists():
-        return
+        return ()
     if not path.exists():
         near = sorted(other.name for other in path.parent.glob(f"*{path.suffix or '.py'}"))
         hint = f"scripts in {path.parent}: {', '.join(near[:8])}" if near else "check the path"
@@ -149,56 +152,52 @@ def check_script(path: Path, called: str = "diagnose", command: tuple[str, ...] 
         named = f"{ours} {command[0].rstrip('/')}/{scripts[0].name}" if command and scripts else ""
         hint = f"name the script that trains{named and f': {named}'}"
         raise TrainperfError(f"{path.name} is {what}", hint=hint)
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise TrainperfError(f"{path.name} cannot be read: {error.strerror}", "check it") from error
     if is_notebook(path.name):
-        _check_notebook(path)
-        return
+        return _check_notebook(path.name, source)
     hint = f"for a shell script or another launcher: {ours} -- COMMAND"
     if path.suffix in (".sh", ".bash"):
         hint = f"a shell script goes behind `--`: {ours} -- bash {words or path.name}"
-    try:
-        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-    except SyntaxError as error:
-        where = f", line {error.lineno}" if error.lineno else ""
-        shown = f": {error.text.strip()}" if error.text else ""
-        text = f"{path.name}{where} is not valid Python: {error.msg}{shown}"
-        raise TrainperfError(text, hint) from None
-    except (ValueError, OSError) as error:
-        raise TrainperfError(f"{path.name} cannot be read as Python: {error}", hint) from None
+    _compile(source, path.name, hint)
+    return ()
 
 
-def _check_notebook(path: Path) -> None:
-    """Refuse a notebook whose cells a script could not run."""
+def _check_notebook(name: str, source: bytes) -> tuple[str, ...]:
+    """Refuse a notebook whose cells a script could not run; say what is left out of it."""
     try:
-        notebook = Notebook(path.read_bytes())
-    except OSError as error:
-        raise TrainperfError(f"{path.name} cannot be read: {error.strerror}", "check it") from error
+        notebook = Notebook(source)
     except NotANotebook as error:
-        text = f"{path.name} cannot be run as a notebook: {error}"
+        text = f"{name} cannot be run as a notebook: {error}"
         hint = "it takes notebooks of Jupyter (nbformat 4) in Python"
         raise TrainperfError(text, hint) from error
     if not notebook.cells:
-        raise TrainperfError(f"{path.name} has no cell with code", hint="name another notebook")
+        raise TrainperfError(f"{name} has no cell with code", hint="name another notebook")
     cells = [(cell.number, cell.code) for cell in notebook.cells]
     for number, code in (*cells, (0, notebook.text)):
-        try:
-            compile(code, f"<{path.name}>", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
-            line = number * STRIDE + (getattr(error, "lineno", 0) or 0)
-            shown = f": {text.strip()}" if (text := getattr(error, "text", "")) else ""
-            told = f"is not valid Python: {getattr(error, 'msg', error)}{shown}"
-            where = f"{path.name}, {spot(path.name, line)}"
-            raise TrainperfError(f"{where} {told}", hint="mend or empty the cell") from None
-
-
-def _left_out(path: Path) -> tuple[str, ...]:
-    """What the report is to say of how a notebook is run: the first few commands left out."""
-    left_out = Notebook(path.read_bytes()).left_out
-    if not left_out:
+        _compile(code, name, "mend or empty the cell", number)
+    named = [f"`{one_line(line)}` (cell {cell})" for cell, line in notebook.left_out]
+    if not named:
         return ()
-    named = [f"`{one_line(line)}` (cell {cell})" for cell, line in left_out[:MOST_NAMED]]
-    more = f" and {len(left_out) - MOST_NAMED} more" if len(left_out) > MOST_NAMED else ""
-    commands = f"{len(left_out)} command{'s' if len(left_out) > 1 else ''}"
-    return (f"{commands} to IPython left out: {', '.join(named)}{more}",)
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    commands = f"{len(named)} command{'s' if len(named) > 1 else ''} to IPython"
+    return (f"{commands} left out: {', '.join(named[:MOST_NAMED])}{more}",)
+
+
+def _compile(code: bytes | str, name: str, hint: str, cell: int = 0) -> None:
+    """Raise `TrainperfError` for what is not Python; of a notebook it is the code of a `cell`."""
+    try:
+        compile(code, f"<{name}>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        line, shown = getattr(error, "lineno", None) or 0, getattr(error, "text", None) or ""
+        place = f"line {line}" if line else ""
+        if is_notebook(name):
+            place = spot(name, cell * STRIDE + line)
+        where = ", ".join(filter(None, (name, place)))
+        said = ": ".join(filter(None, (str(getattr(error, "msg", error)), shown.strip())))
+        raise TrainperfError(f"{where} is not valid Python: {said}", hint) from None
 
 
 def run(
@@ -224,14 +223,14 @@ def run(
     guarded = guarding.probe(covered, folder, [folder])
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(console, settings.quiet))
-        beside = None
+        seen = None
         if target.job is not None:
-            from trainperf.commands.beside import Beside, environment_of, said
+            from trainperf.commands.beside import environment_of, said, watch
 
             for sentence in said(target.job):
                 progress.note(sentence)
             progress.phase("looking at the running job from outside")
-            beside = Beside(target.job)
+            seen = watch(target.job)
             stack.enter_context(environment_of(target.job))
         request = _request(target, settings, folder, guarded.folders)
         for sentence in (*guarding.said(guarded), *target.notes) if first else ():
@@ -246,8 +245,8 @@ def run(
             with suppress(OSError):
                 folder.rmdir()  # where nothing was run
             raise
-        if beside is not None:
-            diagnosis = replace(diagnosis, running=beside.seen())
+        if seen is not None:
+            diagnosis = replace(diagnosis, running=seen())
         if settings.trace is not None:
             diagnosis = replace(diagnosis, trace=write_trace(recording, settings.trace))
     from trainperf.commands import redaction

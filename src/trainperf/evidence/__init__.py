@@ -21,14 +21,7 @@ from trainperf.evidence.facts import (
 from trainperf.evidence.outside import around, outside
 from trainperf.evidence.parallel import parallel, strategy, whole_job
 from trainperf.evidence.stacks import functions, lines, seen
-from trainperf.evidence.timing import (
-    between_epochs,
-    collections,
-    probes,
-    startup,
-    times,
-    usage,
-)
+from trainperf.evidence.timing import between_epochs, collections, probes, startup, times, usage
 from trainperf.evidence.torch import torch
 from trainperf.model import (
     Device,
@@ -178,12 +171,11 @@ def stages(observed: Observed, drained: Measure | Missing = ALONE) -> tuple[Stag
             cumulative = Missing("how many of its elements make a step cannot be told")
         elif told:
             cumulative = float(told["seconds"] * told["elements_per_step"])
-        if isinstance(cumulative, Missing) and len(described) == 1:
-            cumulative = drained.seconds if isinstance(drained, Measure) else cumulative
+        if isinstance(cumulative, Missing) and len(described) == 1 and isinstance(drained, Measure):
+            cumulative = drained.seconds
         own: float | Missing = cumulative
         if not isinstance(cumulative, Missing):
-            own = max(0.0, cumulative - before)
-            before = max(before, cumulative)
+            own, before = max(0.0, cumulative - before), max(before, cumulative)
         serial = event["op"] == "map" and event["arguments"].get("num_parallel_calls") is None
         made_by, drawn = event.get("function"), told.get("drawn_from")
         stage = read_as(
@@ -216,12 +208,19 @@ def reads(
     (`numpy.memmap`), and what is taken of them is not known.
     """
     event = next(reversed(list(observed.of("reads"))), None)
-    steps = 0.0 if event is None else _steps(observed, event)
-    if event is None or not steps:
+    if event is None:
+        return tuple(found)
+    since, until = event["since"], event["t"]
+    taken_from = (step for step in observed.of("step") if not step["p"].startswith("resident"))
+    real = sum(since <= step["t"] <= until for step in taken_from) * observed.steps_per_call
+    drains = [drain for drain in observed.of("input") if since <= drain["t"] <= until]
+    batches = sum(drain["marks"][-1][1] for drain in drains if drain["marks"])
+    steps = float(real + batches / loop(observed).batches_per_step)
+    if not steps:
         return tuple(found)
     chain = () if isinstance(stages, Missing) else stages
     of_graph = next((stage.elements_per_step for stage in chain if READ_OP in stage.ops), None)
-    files, opened = sum(one.files for one in found), sum(one.opens for one in found)
+    files, opened = sum(volume.files for volume in found), sum(volume.opens for volume in found)
     told = []
     for volume in found:
         share = (volume.opens / opened if opened else volume.files / max(1, files)) / steps
@@ -242,13 +241,3 @@ def reads(
         )
         told.append(per_step)
     return tuple(told)
-
-
-def _steps(observed: Observed, event: Event) -> float:
-    """Steps whose batches were taken from the input while `event` counted."""
-    since, until = event["since"], event["t"]
-    steps = [step for step in observed.of("step") if not step["p"].startswith("resident")]
-    real = sum(since <= step["t"] <= until for step in steps)
-    drains = [drain for drain in observed.of("input") if since <= drain["t"] <= until]
-    batches = sum(drain["marks"][-1][1] for drain in drains if drain["marks"])
-    return float(real * observed.steps_per_call + batches / loop(observed).batches_per_step)

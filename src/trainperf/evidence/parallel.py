@@ -14,6 +14,7 @@ from trainperf.evidence.facts import by_uuid, described, loop
 from trainperf.evidence.timing import measure, times
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
+    NOT_TIMED,
     AllReduce,
     Ddp,
     Event,
@@ -24,6 +25,7 @@ from trainperf.model import (
     Missing,
     Parallel,
     Rank,
+    RankEnding,
     Recording,
     Sample,
     ScalingPoint,
@@ -32,7 +34,6 @@ from trainperf.model import (
     known,
     words,
 )
-from trainperf.model.parallel import NOT_TIMED, RankEnding
 
 TIMED = ("warmup", "real", "local", "resident", "input", "profile", "idle")
 """The phases that all ranks go through; a process that came further was measured."""

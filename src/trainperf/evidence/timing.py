@@ -112,8 +112,7 @@ def _mean(samples: Iterable[object], name: str) -> float | None:
 Calm = set[tuple[str, int]]
 """Blocks, each by its phase and round."""
 
-MIN_STEPS = 3
-MIN_REAL_STEPS = 2
+LEAST_STEPS, LEAST_REAL_STEPS = 3, 2
 CALM = 0.05
 """A block is calm if others keep the script's threads from a core for less of their time."""
 CALM_SHARE = 0.25
@@ -145,19 +144,15 @@ def _calm(observed: Observed, samples: Sequence[Sample]) -> Calm | None:
     Too few of one phase are too few of all: what was timed in peace is not to be compared
     with what was not.
     """
-    at = [sample.t for sample in samples]
-    timed: Counter[str] = Counter()
-    calm: Calm = set()
-    for event in observed.of("block"):
-        if event["p"] not in ("real", "resident"):
-            continue
-        timed[event["p"]] += 1
-        first = bisect.bisect_right(at, event["s"])
-        inside = samples[first : bisect.bisect_right(at, event["s"] + event["d"])]
-        share = waited(sample.host for sample in inside if sample.host is not None)
+    at, calm = [sample.t for sample in samples], Calm()
+    blocks = [event for event in observed.of("block") if event["p"] in ("real", "resident")]
+    for event in blocks:
+        first, last = (bisect.bisect_right(at, event["s"] + part) for part in (0.0, event["d"]))
+        hosts = (sample.host for sample in samples[first:last] if sample.host is not None)
+        share = waited(hosts)
         if share is not None and share <= CALM:
             calm.add((event["p"], event["b"]))
-    found = Counter(phase for phase, _ in calm)
+    timed, found = Counter(event["p"] for event in blocks), Counter(phase for phase, _ in calm)
     enough = all(found[phase] >= max(FEWEST, CALM_SHARE * many) for phase, many in timed.items())
     return calm if calm and enough else None
 
@@ -241,17 +236,14 @@ def _partial(observed: Observed, phase: str) -> Measure | Missing:
     durations = [event["t"] - event["s"] for event in steps]
     if phase == "real" and observed.start["kind"] != "update":
         durations = durations[1:]  # the first step traces and compiles; updates are seen later
-    least = MIN_STEPS if phase != "real" else MIN_REAL_STEPS
+    least = LEAST_REAL_STEPS if phase == "real" else LEAST_STEPS
     if len(durations) < (1 if max(durations, default=0.0) > CRAWLING_S else least):
         reason = f"the run ended before the {phase} phase was complete"
         if phase not in observed.start["phases"]:
             reason = "the loop makes its own batches, and none could be replayed"
         return observed.missing(phase, reason)
-    return Measure(
-        statistics.fmean(durations) / observed.steps_per_call,
-        round(len(durations) * observed.steps_per_call),
-        (),
-    )
+    per_call = observed.steps_per_call
+    return Measure(statistics.fmean(durations) / per_call, round(len(durations) * per_call), ())
 
 
 def _input(observed: Observed) -> Measure | Missing:

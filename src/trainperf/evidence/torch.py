@@ -15,12 +15,18 @@ from trainperf.evidence.events import Observed, read_as, site
 from trainperf.evidence.facts import COUNTED
 from trainperf.fixes.common.words import ms
 from trainperf.model import (
+    HOOK_S,
+    CompileCall,
+    Compiling,
+    DeviceWait,
     Evaluation,
     Event,
+    GraphBreak,
     Loader,
     LogCall,
     Measure,
     Missing,
+    Recompiling,
     StepCalls,
     StepPart,
     SyncPoint,
@@ -30,19 +36,14 @@ from trainperf.model import (
     Trace,
     Trainer,
 )
-from trainperf.model.torch import (
-    HOOK_S,
-    CompileCall,
-    Compiling,
-    DeviceWait,
-    GraphBreak,
-    Recompiling,
-)
 
 T = TypeVar("T")
 
 SPLIT = Missing("the run ended before the parts of a step were timed")
 UNTRACED = "the run ended before its operators were traced"
+
+OF_MEMORY = ("allocated_peak", "reserved_peak", "retries", "total")
+"""What CUDA's allocator counts, on the first GPU that is used."""
 
 APART = 0.25
 """Parts whose sum is further than this from the step, or than its noise, are not its parts."""
@@ -61,7 +62,8 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         events = observed.of(name)
         return [read_as(kind, e) for e in events if not profiled or low <= e.get("t", low) < high]
 
-    traces = values(Trace, "torch_trace")
+    traces, flags = values(Trace, "torch_trace"), [*observed.of("torch_flags")]
+    on_gpu = next(observed.of("gpu_memory"), {})
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
     return Torch(
         # one of each place: as it was last recorded, in the order of the first time
@@ -76,10 +78,8 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         syncs=tuple(sorted(values(SyncPoint, "torch_sync", True), key=lambda e: -e.seconds)),
         logs=tuple(sorted(values(LogCall, "torch_log", True), key=lambda e: -e.seconds)),
         waits=tuple(sorted(values(DeviceWait, "torch_wait", True), key=lambda e: -e.calls)),
-        flags=next(
-            (dict(event["values"]) for event in reversed([*observed.of("torch_flags")])), {}
-        ),
-        memory=_memory(observed),
+        flags=dict(flags[-1]["values"]) if flags else {},
+        memory={name: on_gpu[name] for name in OF_MEMORY if name in on_gpu},
         trace=traces[-1] if traces else None,
         untraced=why,
         trainer=next(iter(values(Trainer, "torch_trainer")), None),
@@ -133,13 +133,6 @@ def _split(
     )
 
 
-def _memory(observed: Observed) -> dict[str, int]:
-    """What CUDA's allocator counted on the first GPU that is used."""
-    event = next(observed.of("gpu_memory"), {})
-    names = ("allocated_peak", "reserved_peak", "retries", "total")
-    return {name: event[name] for name in names if name in event}
-
-
 def compiling(observed: Observed) -> Compiling:
     """All that is known of compiling in the script.
 
@@ -165,9 +158,8 @@ def _recompiling(observed: Observed) -> Recompiling | None:
     first = observed.first("first_update")
     if first is None:
         return None
-    steps = [
-        step for step in observed.of("step") if step["p"] in COUNTED and step["s"] >= first["t"]
-    ]
+    begun = (step for step in observed.of("step") if step["s"] >= first["t"])
+    steps = [step for step in begun if step["p"] in COUNTED]
     timed = [step for step in steps if step["p"] == "real"]
     within = [event for event in observed.of("torch_compilation") if _in(event, steps)]
     again = [event for event in within if event["reason"]]

@@ -16,6 +16,7 @@ from trainperf.errors import TrainperfError
 from trainperf.evidence.events import read_as
 from trainperf.evidence.timing import measured
 from trainperf.model import (
+    CudaDevice,
     Device,
     Evidence,
     Framework,
@@ -24,6 +25,7 @@ from trainperf.model import (
     Machine,
     Measure,
     Missing,
+    Part,
     StepCalls,
     StepPart,
     Times,
@@ -33,9 +35,7 @@ from trainperf.model import (
     Trace,
     TraceRead,
 )
-from trainperf.model.torch import Part
 from trainperf.recording.chrome_trace import ChromeTrace, Span, TraceEvent
-from trainperf.recording.machine.machine import CudaDevice
 
 STEP, NEXT, UPDATE, CLEAR = "ProfilerStep#", "enumerate(", "Optimizer.step#", "Optimizer.zero_grad#"
 """Begin the names of PyTorch's own marks: a step of the profiler's schedule, the wait for a batch,
@@ -130,16 +130,11 @@ class _Read:
 
     def __init__(self, trace: ChromeTrace) -> None:
         on_gpu, calls = ("kernel", "gpu_memcpy", "gpu_memset"), ("cuda_runtime", "cuda_driver")
-        self.events = trace.events
+        self.trace, self.events = trace, trace.events
         self.updates, self.waited = trace.named(UPDATE), trace.named(NEXT)
         self.work = sorted((e for e in trace.events if e.kind in on_gpu), key=lambda e: e.at)
         self.operators = [event for event in trace.events if event.kind == "cpu_op"]
         self.started = {event.number: event.at for event in trace.events if event.kind in calls}
-        self.zones: dict[Part, list[Span]] = {
-            "optimizer": _joined(_spans(self.updates)),
-            "zero_grad": _joined(_spans(trace.named(CLEAR))),
-            "backward": _joined(_spans(trace.named(BACKWARD))),
-        }
         # By the profiler's marks, or by updates.
         self.steps = _spans(trace.named(STEP))
         if not self.steps:
@@ -229,14 +224,19 @@ class _Read:
         if not self.updates:
             return Missing("the trace holds no mark of an optimizer's step")
         seconds: dict[Part, float] = {}
+        zones: dict[Part, list[Span]] = {
+            "optimizer": _joined(_spans(self.updates)),
+            "zero_grad": _joined(_spans(self.trace.named(CLEAR))),
+            "backward": _joined(_spans(self.trace.named(BACKWARD))),
+        }
         if self.work:
-            spans, counted = self._started_in(), list[Span]()
+            spans, counted = self._started_in(zones), list[Span]()
             for part in ("forward", "backward", "optimizer", "zero_grad", "transfer"):
                 before = _length(counted)
                 counted = _joined([*counted, *spans[part]])  # of what runs at once each moment once
                 seconds[part] = (_length(counted) - before) / 1e6 / len(self.steps)
         else:
-            for zone, within in self.zones.items():
+            for zone, within in zones.items():
                 covered = sum(_covered(within, *step) for step in self.steps)
                 seconds[zone] = covered / 1e6 / len(self.steps)
         seconds["input"] = statistics.fmean(self.waits)
@@ -244,17 +244,15 @@ class _Read:
         seconds["rest" if self.work else "forward"] = rest
         return tuple(StepPart(name, spent) for name, spent in seconds.items() if spent > 0)
 
-    def _started_in(self) -> dict[Part, list[Span]]:
+    def _started_in(self, zones: dict[Part, list[Span]]) -> dict[Part, list[Span]]:
         """When a GPU was at what was started in which part of the steps."""
         spans: defaultdict[Part, list[Span]] = defaultdict(list)
         for event in self.work:
             at = self.started.get(event.number)
             if at is not None and self.steps[0][0] <= at < self.steps[-1][1]:
-                zones = [zone for zone, within in self.zones.items() if _inside(within, at)]
-                copies = event.label.startswith(COPY)
-                spans[zones[-1] if zones else "transfer" if copies else "forward"].append(
-                    event.span
-                )
+                part: Part = "transfer" if event.label.startswith(COPY) else "forward"
+                around = [zone for zone, within in zones.items() if _inside(within, at)]
+                spans[[part, *around][-1]].append(event.span)
         return spans
 
 

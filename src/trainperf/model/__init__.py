@@ -18,7 +18,6 @@ from trainperf.model.parallel import *
 from trainperf.model.timing import *
 from trainperf.model.torch import *
 from trainperf.model.training import *
-from trainperf.model.trials import *
 from trainperf.recording.machine.instance import *
 from trainperf.recording.machine.machine import *
 from trainperf.recording.machine.storage import *

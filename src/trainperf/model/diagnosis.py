@@ -8,10 +8,19 @@ from typing import Literal
 from trainperf.model.basics import Site, known
 from trainperf.model.evidence import Evidence
 from trainperf.model.facts import Loop
-from trainperf.model.findings import Category, Finding, NotTaken, Patch
+from trainperf.model.findings import (
+    Category,
+    Control,
+    Finding,
+    NotTaken,
+    Patch,
+    Proof,
+    Stack,
+    Trial,
+    Trials,
+)
 from trainperf.model.timing import Measure
 from trainperf.model.training import Training
-from trainperf.model.trials import Control, Proof, Stack, Trial, Trials
 from trainperf.recording.machine.instance import Cost
 from trainperf.recording.run import Ending
 

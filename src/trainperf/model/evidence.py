@@ -23,14 +23,7 @@ from trainperf.model.facts import (
 )
 from trainperf.model.lines import StepLines
 from trainperf.model.parallel import Parallel, Strategy
-from trainperf.model.timing import (
-    BetweenEpochs,
-    Collections,
-    Measure,
-    Probe,
-    StartUp,
-    Times,
-)
+from trainperf.model.timing import BetweenEpochs, Collections, Measure, Probe, StartUp, Times
 from trainperf.model.torch import Torch
 from trainperf.model.training import NOTHING_SEEN, Length, Outside
 from trainperf.recording.machine.machine import ContainerUse, Machine
@@ -209,19 +202,15 @@ class Evidence:
         """
         alone = self.times.input_
         if isinstance(alone, Measure):
-            work = alone.seconds * (1.0 if self.in_turn else self._input_cores)
+            used = next((use.cpu_cores for use in self.use if use.phase == "input"), None)
+            cores = max(1.0, self.machine.cores if used is None else used)  # that it kept busy
+            work = alone.seconds * (1.0 if self.in_turn else cores)
             if work < LEAST_INPUT * self.times.real:
                 return False
         seen = self.seen
         if not self.in_turn or seen is None or seen.samples < LEAST_SAMPLES:
             return True
         return seen.input_high >= (1 - self.utilization) / 2
-
-    @property
-    def _input_cores(self) -> float:
-        """Cores that the input alone kept busy; all that there are where that is not known."""
-        used = next((use.cpu_cores for use in self.use if use.phase == "input"), None)
-        return max(1.0, self.machine.cores if used is None else used)
 
     def bound_if_input_saves(self, seconds: float) -> float:
         """Upper bound of the speed-up if the input of each step took `seconds` less.

@@ -96,10 +96,7 @@ class Times:
     def input_free(self) -> Times:
         """The same times as if each batch were there: those of the resident step."""
         return replace(
-            self,
-            real_=self.resident_,
-            input_=Missing("as if it took no time"),
-            waiting_noise=None,
+            self, real_=self.resident_, input_=Missing("as if it took no time"), waiting_noise=None
         )
 
     def favourable(self) -> Times:

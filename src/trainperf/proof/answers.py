@@ -19,7 +19,7 @@ from trainperf.model import (
     Trial,
 )
 from trainperf.model import words as units
-from trainperf.model.trials import Proven
+from trainperf.model.findings import Proven
 from trainperf.trial import Tried
 from trainperf.trial.outcome import floor
 

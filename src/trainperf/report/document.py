@@ -107,15 +107,14 @@ class Bar:
 class Table:
     """Columns: `right` ones are set to the right, `elastic` ones may be shortened.
 
-    `lengths` are bars behind the rows, (share of the longest, tone) each, None for a row
-    without.
+    `lengths` are bars behind the rows, (share of the longest, tone) each.
     """
 
     rows: tuple[tuple[Words, ...], ...]
     header: tuple[str, ...] = ()
     right: tuple[int, ...] = ()
     elastic: tuple[int, ...] = ()
-    lengths: tuple[tuple[float, str] | None, ...] = ()
+    lengths: tuple[tuple[float, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,6 +197,13 @@ class Page:
         """Write an item of a list."""
         self.prose(text, 2, label="-")
 
+    def items(self, heading: str, items: Sequence[str]) -> None:
+        """Write a list under a heading; nothing without an item."""
+        if items:
+            self.heading(heading)
+        for item in items:
+            self.item(item)
+
     def paragraphs(self, text: str, indent: int = 0) -> None:
         """Write text in paragraphs, which blank lines set apart."""
         parts = [part for part in re.split(r"\n\s*\n", plain(text).strip()) if part]
@@ -213,7 +219,7 @@ class Page:
         header: Sequence[str] = (),
         right: Sequence[int] = (),
         elastic: Sequence[int] = (),
-        lengths: Sequence[tuple[float, str] | None] = (),
+        lengths: Sequence[tuple[float, str]] = (),
     ) -> None:
         """Write a table; see `Table`."""
         cells = tuple(tuple(map(worded, row)) for row in rows)

@@ -63,14 +63,14 @@ def _told_by_others(finding: Finding, others: list[Finding], evidence: Evidence)
         shares = (
             share
             for place, (share, whole) in zip(finding.where, pieces, strict=True)
-            if any(_same_lines(site, place, whole) for site in sites)
+            if any(_covers(site, place, whole) for site in sites)
         )
         if min(sum(shares), 1 - 1 / (other.bound or 1.0)) >= least:
             return True
     return False
 
 
-def _same_lines(site: Site, place: Site, whole: bool) -> bool:
+def _covers(site: Site, place: Site, whole: bool) -> bool:
     """Whether a site is of the line at `place`, or of any of its function if that is `whole`."""
     if site.file != place.file:
         return False

@@ -57,21 +57,14 @@ def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
 def _answer(case: Case, trials: Sequence[Trial] = ()) -> Answer:
     """The answer; `trials` are those that were made on the script, and came to nothing."""
     evidence = case.evidence
-    found = _graded(case, trials)
+    found, real = _graded(case, trials), known(evidence.times.real_)
     more = passes(evidence) if found.side == "model" or found.healthy else ""
-    more += getting_slower(evidence)
-    return replace(found, more=found.more + more)
-
-
-def getting_slower(evidence: Evidence) -> str:
-    """A sentence where each block of steps took longer than the one before it; "" where not so."""
-    real = known(evidence.times.real_)
     blocks = () if real is None else real.blocks
     rises = all(before < after for before, after in pairwise(blocks))
-    if len(blocks) < FEWEST or not rises or blocks[-1] < SLOWER * blocks[0]:
-        return ""
-    longer = times(blocks[-1] / blocks[0])
-    return f" Steps get slower as it runs: the last timed took {longer} as long as the first."
+    if len(blocks) >= FEWEST and rises and blocks[-1] >= SLOWER * blocks[0]:
+        longer = times(blocks[-1] / blocks[0])
+        more += f" Steps get slower as it runs: the last timed took {longer} as long as the first."
+    return replace(found, more=found.more + more)
 
 
 def _graded(case: Case, trials: Sequence[Trial]) -> Answer:

@@ -144,7 +144,7 @@ def watch_flags(loops: Any, module: Any) -> None:
 
 
 def flags(driver: Any) -> dict[str, Any]:
-    """All flags that can be read, by name, as `model.torch.step.Torch.flags` has them.
+    """All flags that can be read, by name, as `model.torch.Torch.flags` has them.
 
     `anomaly_where`, `deterministic_where`, `profiler_where` and `threads_where` are the user's
     calls that turned these on, or set them, there only if they are on and the call was seen.

@@ -30,7 +30,7 @@ from trainperf.model import (
 )
 from trainperf.model.words import seconds, signal_name
 from trainperf.report.assemble.no_loop import framework_seen, last_place, way_out
-from trainperf.report.assemble.notes import not_measured, notes, run_notes
+from trainperf.report.assemble.notes import not_measured, notes
 
 _MEANINGS = {
     "SIGABRT": "it gave itself up: a failed assertion, or an exception of C++ that nobody caught",
@@ -55,15 +55,23 @@ def assemble(
 ) -> Diagnosis:
     """Put what was found into the one value that reporters see."""
     parts = Parts()
-    took_s = recording.ended - recording.started
-    diagnosis = replace(
-        _head(recording, evidence, verdict, parts),
+    diagnosis = Diagnosis(
+        format_version=FORMAT_VERSION,
+        trainperf_version=trainperf.__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        script=recording.run.label,
+        command=recording.run.command,
+        cwd=recording.run.cwd,
+        ending=recording.ending,
+        ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
+        verdict=verdict,
+        evidence=evidence,
         cost=parts.read_or(None, "the cost", cost, evidence),
         findings=findings,
         patch=patch,
         not_measured=parts.read_or((), "what was not measured", not_measured, recording, evidence),
         notes=parts.read_or((), "the notes", notes, recording, evidence),
-        seconds=took_s,
+        seconds=recording.ended - recording.started,
         output_tail=recording.output_tail if recording.ending.badly else "",
     )
     return replace(diagnosis, notes=(*diagnosis.notes, *evidence.unread, *parts.faults))
@@ -83,34 +91,19 @@ def without_loop(recording: Recording, machine: Machine, error: NoLoop, began: f
     last = parts.read_or("", "where the script was last", last_place, recording)
     way = parts.read_or(None, "a way out", way_out, recording)
     text = " ".join(filter(None, (text, last, way and f"{way}.")))
-    told = parts.read_or((), "the notes of the run", run_notes, recording)
     framework = parts.read_or(Framework("", ""), "the framework", framework_seen, recording)
     untimed = Missing(str(error))
     times = Times(untimed, untimed, untimed, untimed)
     evidence = Evidence(framework, Device("", "", 0), machine, Loop(""), times)
-    told = (*error.seen, *(note for note in told if note != way), *filter(None, [hint]))
+    verdict = Verdict("none", text[0].upper() + text[1:])
+    diagnosis = assemble(recording, evidence, (), verdict, None)
+    told = (note for note in diagnosis.notes if note not in (last, way))
     return replace(
-        _head(recording, evidence, Verdict("none", text[0].upper() + text[1:]), parts),
+        diagnosis,
         not_measured=(NotTaken("the training step", reason),),
-        notes=(*told, *parts.faults),
+        notes=(*error.seen, *told, *filter(None, [hint]), *parts.faults),
         seconds=time.monotonic() - began,
         output_tail=recording.output_tail,
-    )
-
-
-def _head(recording: Recording, evidence: Evidence, verdict: Verdict, parts: Parts) -> Diagnosis:
-    """What is known of any run."""
-    return Diagnosis(
-        format_version=FORMAT_VERSION,
-        trainperf_version=trainperf.__version__,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        script=recording.run.label,
-        command=recording.run.command,
-        cwd=recording.run.cwd,
-        ending=recording.ending,
-        ended_by=parts.read_or("", "how the script ended", _ended_by, recording),
-        verdict=verdict,
-        evidence=evidence,
     )
 
 

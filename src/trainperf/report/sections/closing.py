@@ -68,19 +68,12 @@ def _is_open(diagnosis: Diagnosis) -> bool:
 def not_measured(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was not measured, and why."""
     missing = [f"{lack.what}: {lack.reason}" for lack in diagnosis.not_measured]
-    _list("Not measured", missing if page.full else missing[:MOST], page)
+    page.items("Not measured", missing if page.full else missing[:MOST])
 
 
 def notes(diagnosis: Diagnosis, page: Page) -> None:
     """Print what was seen that a reader should know."""
-    _list("Notes", diagnosis.notes, page)
-
-
-def _list(heading: str, items: Sequence[str], page: Page) -> None:
-    if items:
-        page.heading(heading)
-        for item in items:
-            page.item(item)
+    page.items("Notes", diagnosis.notes)
 
 
 def ignored(diagnosis: Diagnosis, page: Page) -> None:
@@ -111,7 +104,7 @@ def next_steps(diagnosis: Diagnosis, page: Page) -> None:
     if page.full and patch is not None:
         own = apart(diagnosis)  # these have a section
         left_out = [skip for skip in patch.skipped if skip.what not in own]
-        _list("Not in the patch", [f"{skip.what}: {skip.reason}" for skip in left_out], page)
+        page.items("Not in the patch", [f"{skip.what}: {skip.reason}" for skip in left_out])
     if patch is not None and patch.environment:
         page.heading("Part of the changes: set before the script starts")
         pairs = [(one_line(name), one_line(text)) for name, text in patch.environment.items()]

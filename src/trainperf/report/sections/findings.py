@@ -177,14 +177,14 @@ def experiment(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(say(f"{where} · {finding.id}" if where else finding.id, QUIET), 4)
         more = (finding.text, finding.advice) if page.full else ()
         why = change.why if page.full or change.losses_differ else ""
-        for text in (*_rates(change), *_failed(change, diagnosis), why, *more):
+        for text in (*_ways(change, diagnosis), why, *more):
             page.paragraphs(text, 4)
         if page.full:
             _code(finding, page)
 
 
-def _rates(change: ExperimentChange) -> Iterator[str]:
-    """Say of each way how much faster it is, and what it makes of the work per second."""
+def _ways(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
+    """Say how much faster each way is and what that makes of the work, or why it could not run."""
     for way in change.ways:
         speedup = way.speedup or 1.0
         name = f"{way.variant}: " if way.variant else ""
@@ -192,10 +192,6 @@ def _rates(change: ExperimentChange) -> Iterator[str]:
         after = units.rate(change.before_per_s * speedup, change.unit)
         figure = units.measured(speedup, way.low, way.high)
         yield f"{name}{figure}, {units.number(change.before_per_s)} → {after}{beneath}"
-
-
-def _failed(change: ExperimentChange, diagnosis: Diagnosis) -> Iterator[str]:
-    """Say of each way that could not be run why: the memory that it needs is not there, mostly."""
     for trial in diagnosis.trials:
         if trial.fix == change.finding.id and trial.outcome is Outcome.FAILED:
             yield f"{trial.name} failed: {trial.why}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trainperf.model import Diagnosis, Line, LineKind, Site, StepLines, known
@@ -104,11 +104,7 @@ class _Branch:
         groups: defaultdict[tuple[str, str], list[_Branch]] = defaultdict(list)
         for branch in sorted(self.beneath.values(), key=lambda branch: -branch.seconds):
             groups[branch.where.file, branch.where.function].append(branch)
-        return sorted(groups.values(), key=_seconds, reverse=True)
-
-
-def _seconds(branches: Iterable[_Branch]) -> float:
-    return sum(branch.seconds for branch in branches)
+        return sorted(groups.values(), key=lambda group: -sum(each.seconds for each in group))
 
 
 def _rows(
@@ -122,10 +118,11 @@ def _rows(
         first, *more = function
         named = [line for line in function if max(line.seconds, line.heaviest) >= least]
         introduced = depth > 0 and nth == 0 and branch.line is None  # "calls `it`"
-        if not named and not introduced and _seconds(function) >= least:
+        seconds = sum(line.seconds for line in function)
+        if not named and not introduced and seconds >= least:
             name = first.where.function
             where = f"in `{name}`" if name not in ("", "<module>") else "at the top level"
-            shown, share = _share(_seconds(function), lines)
+            shown, share = _share(seconds, lines)
             yield SourceRow(shown, share, what=f"{where}, {len(function)} lines", depth=depth)
         for line in named:
             entry = depth == 0 and not more and line.line is None  # the call of `main`

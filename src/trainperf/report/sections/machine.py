@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from trainperf.model import ContainerUse, Diagnosis, Machine, PhaseUse, Torch
+from trainperf.model import Diagnosis, Machine, PhaseUse, Torch
 from trainperf.model import words as units
 from trainperf.report.document import STEP, Page, Section
 
@@ -85,23 +85,19 @@ def _gpu(gpu: dict[str, Any]) -> Iterator[str]:
 
 def limits(diagnosis: Diagnosis, page: Page) -> None:
     """Print what the limits of memory cost the run; a CPU quota has a finding."""
-    use = diagnosis.evidence.container
-    if use is not None and (told := list(_limits(use))):
-        page.heading("Memory is short")
-        for text in told:
-            page.item(text)
-
-
-def _limits(use: ContainerUse) -> Iterator[str]:
+    use, told = diagnosis.evidence.container, []
+    if use is None:
+        return
     if use.memory_limit and use.memory_peak and use.memory_peak >= NEAR * use.memory_limit:
         most, limit = units.size(use.memory_peak), units.size(use.memory_limit)
-        yield f"{most} of {limit} used at most"
+        told.append(f"{most} of {limit} used at most")
     if kills := dict(use.memory_events).get("oom_kill"):
-        yield f"the kernel ended {kills} process{'es' if kills > 1 else ''}"
+        told.append(f"the kernel ended {kills} process{'es' if kills > 1 else ''}")
     if (waited := use.memory_pressure or 0.0) >= STOOD_STILL:
-        yield f"a task waited for memory in {units.share(waited)} of the time"
+        told.append(f"a task waited for memory in {units.share(waited)} of the time")
     if use.swapped_in:
-        yield f"{units.size(use.swapped_in)} read back from swap by the whole machine"
+        told.append(f"{units.size(use.swapped_in)} read back from swap by the whole machine")
+    page.items("Memory is short", told)
 
 
 SECTIONS = (

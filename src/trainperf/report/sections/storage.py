@@ -26,10 +26,8 @@ KINDS = {
 def storage(diagnosis: Diagnosis, page: Page) -> None:
     """Print each volume and bucket that was read from; nothing where no file was seen."""
     reads, buckets = diagnosis.evidence.reads[:SHOWN], diagnosis.evidence.objects
-    if reads or buckets:
-        page.heading("Where the data lies")
-    for told in (*map(_volume, reads), *map(_bucket, buckets)):
-        page.item("; ".join(told))
+    told = [*map(_volume, reads), *map(_bucket, buckets)]
+    page.items("Where the data lies", ["; ".join(facts) for facts in told])
 
 
 def _volume(reads: Reads) -> Iterator[str]:

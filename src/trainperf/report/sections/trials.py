@@ -97,7 +97,12 @@ def _trust(diagnosis: Diagnosis, page: Page) -> None:
     if trying is not None and trying.reason:
         page.prose(f"{trying.reason[0].upper()}{trying.reason[1:].rstrip('.')}.", indent=2)
     if control is not None:
-        page.prose(f"{against_itself(control)}.{_band(control)}", indent=2)
+        losses = "" if control.reproducible else " Its losses differ from run to run"
+        if losses and control.loss_band is not None:
+            losses += f" by up to {units.share(control.loss_band)}"
+        if control.reproducible is None:
+            losses = " No losses were seen, so they could not be compared"
+        page.prose(f"{against_itself(control)}.{losses}{'.' if losses else ''}", indent=2)
     elif any(trial.basis == "steps" and trial.pairs for trial in diagnosis.trials):
         page.prose(NO_CONTROL, indent=2)
     others = None if trying is None else trying.neighbours_cores
@@ -111,16 +116,6 @@ def against_itself(control: Control) -> str:
     figure = units.measured(control.speedup, control.low, control.high)
     noise = f"gains below {units.share(control.floor)} could be noise"
     return f"The script against itself: {figure}, so {noise}"
-
-
-def _band(control: Control) -> str:
-    """Say what the losses of changes were compared with, where they are not reproducible."""
-    if control.reproducible is None:
-        return " No losses were seen, so they could not be compared."
-    if control.reproducible:
-        return ""
-    much = "" if control.loss_band is None else f" by up to {units.share(control.loss_band)}"
-    return f" Its losses differ from run to run{much}."
 
 
 def ordered(diagnosis: Diagnosis) -> list[Trial]:

@@ -167,9 +167,7 @@ def _table(table: Table) -> Shown:
         head=tuple(table.header[i] for i in kept) if table.header else (),
         rows=tuple(tuple(styled(row[i], LONGEST_CELL) for i in kept) for row in table.rows),
         right=tuple(at for at, i in enumerate(kept) if i in table.right),
-        drawn=tuple(
-            ("", "") if one is None else (percent(one[0]), one[1]) for one in table.lengths
-        ),
+        drawn=tuple((percent(share), tone) for share, tone in table.lengths),
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.order import after_trials, ranked
+from trainperf.verdict.steps import input_culprit
 from trainperf.verdict.verdict import spinning, verdict, verdict_after
 
 __all__ = [

@@ -17,8 +17,7 @@ from trainperf.model import (
 )
 from trainperf.verdict import torch
 from trainperf.verdict.answer import MATTERS, Answer, Case
-from trainperf.verdict.culprit import input_culprit
-from trainperf.verdict.steps import hidden_share
+from trainperf.verdict.steps import hidden_share, input_culprit
 
 QUIET = 0.10
 """Noise of a step up to which it may be called healthy: larger gains than that would show."""

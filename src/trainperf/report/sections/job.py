@@ -8,7 +8,7 @@ from trainperf.model import Diagnosis, Exchange, Measure, Parallel, Rank, known
 from trainperf.model import words as units
 from trainperf.report.document import ALARM, CHANGES, SHORT, STEP, Page, Section, Words, given, say
 from trainperf.report.plain import place
-from trainperf.report.sections._shares import EXPOSED, waits_s
+from trainperf.report.sections.step import EXPOSED, waits_s
 
 MOST_RANKS = 8
 """Beyond so many ranks only some are shown: the quickest, the median, the slowest."""

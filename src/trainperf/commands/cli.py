@@ -211,13 +211,14 @@ def doctor(self_test: bool, json: Path | None, quiet: bool, python: str | None) 
     be told.
     """
     from trainperf.commands import doctor
+    from trainperf.machine.doctor.examine import examine
 
     given_python = read_settings({"python": python}).python
     if self_test:
         sys.exit(doctor.self_test(json, quiet, console, given_python))
     if json is not None:
         raise click.UsageError("--json belongs to --self-test")
-    doctor.examine(console(), given_python)
+    doctor.render(examine(given_python), console())
 
 
 for _command in (check, compare, explain, lint, sagemaker, try_):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from trainperf.verdict.order import after_trials, ranked
-from trainperf.verdict.steps import input_culprit
 from trainperf.verdict.verdict import spinning, verdict, verdict_after
 
 __all__ = [
     "after_trials",
-    "input_culprit",
     "ranked",
     "spinning",
     "verdict",

@@ -72,7 +72,7 @@ def by_times(case: Case) -> Answer | None:
 def _without_resident(case: Case) -> Answer | None:
     evidence, first = case.evidence, case.first
     if torch.dearest(evidence):
-        return compiling(case) or torch.outside(case) or torch.model_bound(case)
+        return compiling(case) or torch.outside(case) or _model(case)
     if first is None:
         return None
     text = f"{first.title}. Each step takes {ms(evidence.times.real)}"
@@ -271,17 +271,23 @@ def _held_back(case: Case) -> Answer | None:
     return Answer("environment", text, gain=gain, names=first.id)
 
 
-def _model(case: Case) -> Answer:
-    evidence = case.evidence
-    text = (
-        f"Model-bound: the data is there in time (utilisation {percent(evidence.utilization)}); "
-        f"each step takes {ms(evidence.times.real)}"
-    )
-    if parts := torch.dearest(evidence):
+def _model(case: Case) -> Answer | None:
+    """The step is the model's own; None where its parts alone tell, and more of getting batches."""
+    evidence, used = case.evidence, case.evidence.known_utilization
+    takes, parts = f"each step takes {ms(evidence.times.real)}", torch.dearest(evidence)
+    if used is None:
+        own = torch.own_share(evidence)
+        if torch.shares(evidence).get("input", 0.0) > own:
+            return None
+        much = "nearly all" if own > 1 - MATTERS else percent(own)
+        text = f"{takes}, {much} of it the model's own work ({parts})"
+        return Answer("model", f"Model-bound: {text}", case.gain)
+    text = f"the data is there in time (utilisation {percent(used)}); {takes}"
+    if parts:
         text += f" ({parts})"
     if hidden := hidden_share(evidence):
         text += f", of which the exchange of gradients may be up to {percent(hidden)}"
-    return Answer("model", text, case.gain)
+    return Answer("model", f"Model-bound: {text}", case.gain)
 
 
 def own_code(case: Case) -> Answer | None:

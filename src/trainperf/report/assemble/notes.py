@@ -84,12 +84,12 @@ def _lacks(recording: Recording, evidence: Evidence) -> Iterator[tuple[str, str]
 
 def notes(recording: Recording, evidence: Evidence) -> tuple[str, ...]:
     """Notes on how far the numbers can be trusted."""
-    texts = (last_place(recording), *_notes(recording, evidence), *run_notes(recording))
-    return tuple(filter(None, texts))
+    return tuple(filter(None, _notes(recording, evidence)))
 
 
 def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
     job, real = evidence.parallel_, evidence.times.real_
+    yield last_place(recording)
     for use in evidence.use if job is None else ():  # else its other ranks may have taken them
         if use.phase == "real" and (told := took(use.others_cores, evidence.machine.cores)):
             kept = ""
@@ -107,6 +107,7 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
         yield from job.notes
     if evidence.loop.updates_per_step > 1:
         yield f"a step here makes {evidence.loop.updates_per_step} updates"
+    yield from run_notes(recording)
 
 
 def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:

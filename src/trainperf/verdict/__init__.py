@@ -5,10 +5,4 @@ from __future__ import annotations
 from trainperf.verdict.order import after_trials, ranked
 from trainperf.verdict.verdict import spinning, verdict, verdict_after
 
-__all__ = [
-    "after_trials",
-    "ranked",
-    "spinning",
-    "verdict",
-    "verdict_after",
-]
+__all__ = ["after_trials", "ranked", "spinning", "verdict", "verdict_after"]

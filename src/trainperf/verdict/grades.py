@@ -7,14 +7,7 @@ from dataclasses import replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, ms, percent, times
-from trainperf.model import (
-    LEAST_SAMPLES,
-    Evidence,
-    Measure,
-    Missing,
-    Outcome,
-    Trial,
-)
+from trainperf.model import LEAST_SAMPLES, Evidence, Measure, Missing, Outcome, Trial
 from trainperf.verdict import torch
 from trainperf.verdict.answer import MATTERS, Answer, Case
 from trainperf.verdict.steps import hidden_share, input_culprit

@@ -129,7 +129,7 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
 def remains(diagnosis: Diagnosis, page: Page) -> None:
     """Say how a step has less of the exchange, where that is what the job is bound by."""
     job = diagnosis.evidence.parallel_
-    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    cost = None if job is None else job.exchange_cost
     told = any(finding.id == "parallel_not_worth" for finding in diagnosis.findings)
     if told or job is None or cost is None or not cost.low or not _synchronised(diagnosis):
         return

@@ -91,7 +91,10 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     others = min(gap - waiting, in_gap)
     if gap - waiting - others < WORTH_NAMING * real and not open_:
         waiting = gap - others
-    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    cost, name_of_model = None if job is None else job.exchange_cost, "model"
+    if job is not None and job.exchange is not None:  # told apart, or not worth it
+        apart = cost is not None and (cost.low or (cost.high or math.inf) <= EXPOSED * real)
+        name_of_model += "" if apart else " and exchange"
     exchange = cost.seconds if cost is not None and cost.low else 0.0
     if late == UNMEASURED:  # counted in the exchange by difference
         exchange = max(0.0, exchange - others)
@@ -103,7 +106,7 @@ def shares(diagnosis: Diagnosis) -> list[Part]:
     own = min(share * explained, model - exchange - held_up)
     between = diagnosis.evidence.loop.kind == "call" and verdict.bottleneck not in OF_THE_DATA
     parts: list[Part] = [
-        (_model_name(job, real), model - exchange - held_up - own, MODEL),
+        (name_of_model, model - exchange - held_up - own, MODEL),
         (f"your own {name}", own, HOST),
         (HOST_WORK[diagnosis.evidence.torch_ is None], host, HOST),
         ("tracing and compiling", compiling, HOST),
@@ -146,15 +149,6 @@ def _own(diagnosis: Diagnosis) -> tuple[str, float]:
         return "", 0.0
     beside = own.kind in ("call", "loop") and diagnosis.host_s is None
     return (own.name, own.share) if own.kind == "small calls" or beside else ("", 0.0)
-
-
-def _model_name(job: Parallel | None, real: float) -> str:
-    """The model; with the exchange that may matter and was not told apart."""
-    if job is None or job.exchange is None:
-        return "model"
-    cost = known(job.exchange.seconds_)
-    apart = cost is not None and (cost.low or (cost.high or math.inf) <= EXPOSED * real)
-    return "model" if apart else "model and exchange"
 
 
 def _waits(real: float, job: Parallel | None) -> tuple[float, float, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.model import Equivalence, Finding, Missing, Outcome, Trial, Trials, Verdict
-from trainperf.verdict import spinning, verdict, verdict_after
+from trainperf.verdict import held_by_spinning, spinning, verdict, verdict_after
 from trainperf.verdict.grades import tried
 
 HEALTHY = "emulated_hidden | probes.compile = 1.0"
@@ -147,6 +147,14 @@ def test_what_sleeping_at_barriers_made_of_the_script_is_told() -> None:
     (note,) = spinning(seen, passive, 0.05)
     assert "took 50.0 ms in the trials, without it 150 ms in the observed run" in note
     assert list(spinning(seen, passive, 0.11)) == []
+    assert list(spinning(seen, passive, 0.04)) == []  # then the verdict begins with it
+    told = verdict(seen, ())
+    assert held_by_spinning(told, seen, passive, 0.06) == told
+    held = held_by_spinning(told, seen, passive, 0.04)
+    assert held.bottleneck == "environment"
+    assert not held.healthy
+    assert held.text.endswith(told.text)
+    assert "a step took 150 ms; with OMP_WAIT_POLICY=passive" in held.text
     assert list(spinning(seen, Trials("side by side"), 0.05)) == []
     assert list(spinning(seen, passive, None)) == []
 

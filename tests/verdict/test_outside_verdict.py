@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+import zoo
 from fixes.case_text import evidence_of
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Evidence, Finding
-from trainperf.verdict import ranked, verdict
+from trainperf.verdict import after_trials, ranked, verdict, verdict_after
 
 
 def answered(case: Evidence) -> tuple[str, str]:
@@ -171,3 +172,13 @@ def test_a_gpu_that_is_held_back_is_the_verdict_of_a_step_that_waits_for_nothing
 def test_a_healthy_script_stays_healthy(laid: str) -> None:
     case = evidence_of(f"{HEALTHY}; {laid}")
     assert verdict(case, ranked(shown_findings(case), case)).healthy
+
+
+def test_saving_that_pays_is_named_before_a_batch_that_nobody_tried() -> None:
+    saved = zoo.diagnosed("sharded_checkpoints")
+    found = after_trials(ranked(saved.findings, saved.evidence), saved.trials, saved.evidence)
+    assert [one.id for one in found] == ["torch_save_beside", "batch_size"]
+    of_the_training, of_steps = (one.bound or 0.0 for one in found)
+    assert of_the_training < of_steps
+    told = verdict_after(saved.evidence, found, saved.trials)
+    assert "43 % goes into saving (sharded_checkpoints.py:25)" in told.text

@@ -24,8 +24,6 @@ from .timing.training import Training
 if TYPE_CHECKING:
     from .reads.s3 import Counts
     from .shield.redirected import Writing
-    from .tensorflow.loops import TensorFlowLoops
-    from .torch.loops import TorchLoops
 
 TENSORFLOW = {
     "tensorflow": "hooks.imported",
@@ -90,6 +88,9 @@ the file and its function that set the module's hooks, or those of a class in it
 Hook = Callable[[ModuleType, float], None]
 """Takes the module and the seconds its import took (0 if it was there already)."""
 
+LOOPS = {"tensorflow": "TensorFlowLoops", "torch": "TorchLoops"}
+"""What the hooks of a framework share: a class of its `loops`."""
+
 S3 = ("aiobotocore.client", "botocore.client")
 """The modules of S3's clients that are hooked."""
 
@@ -132,18 +133,7 @@ class Frameworks:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._process = training.process
-
-    @cached_property
-    def tensorflow(self) -> TensorFlowLoops:
-        from .tensorflow.loops import TensorFlowLoops
-
-        return TensorFlowLoops(self._training)
-
-    @cached_property
-    def torch(self) -> TorchLoops:
-        from .torch.loops import TorchLoops
-
-        return TorchLoops(self._training)
+        self._loops: dict[str, Any] = {}
 
     @cached_property
     def _counts(self) -> Counts:
@@ -172,10 +162,13 @@ class Frameworks:
             name = "tensorflow" if module.__name__.startswith("tf_keras.") else backend()
         else:
             self._imported(module, seconds)
-        if name in ("tensorflow", "torch"):
-            set_hook(getattr(self, name), module, package)
-        else:
+        if name not in LOOPS:
             self._not_observed(f"Keras on {name}")
+            return
+        if name not in self._loops:
+            loops = getattr(import_module(f".{name}.loops", __package__), LOOPS[name])
+            self._loops[name] = loops(self._training)
+        set_hook(self._loops[name], module, package)
 
     def _hook_s3(self, module: ModuleType, seconds: float) -> None:
         from .reads import s3
@@ -191,8 +184,7 @@ class Frameworks:
         """A module of a framework was imported: this process may train."""
         self._process.watch()
         self._training.reads.install()
-        name = module.__name__
-        if name in ("tensorflow", "torch"):
+        if (name := module.__name__) in LOOPS:
             version = str(getattr(module, "__version__", ""))
             self._process.record.write("import", name=name, version=version, seconds=seconds)
 

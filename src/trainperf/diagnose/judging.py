@@ -289,9 +289,10 @@ def _proven(
         shown, "the order after the trials", rank.after_trials, shown, tried.trials, evidence
     )
     judged_by = evidence, findings, tried.trials
+    answer = parts.read_or(first.verdict, "the verdict", rank.verdict_after, *judged_by)
     return replace(
         first,
-        verdict=parts.read_or(first.verdict, "the verdict", rank.verdict_after, *judged_by),
+        verdict=rank.held_by_spinning(answer, evidence, tried.trying, tried.step_s),
         findings=findings,
         trials=tried.trials,
         trying=tried.trying,

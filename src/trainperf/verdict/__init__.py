@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from trainperf.verdict.order import after_trials, ranked
-from trainperf.verdict.verdict import spinning, verdict, verdict_after
+from trainperf.verdict.verdict import held_by_spinning, spinning, verdict, verdict_after
 
-__all__ = ["after_trials", "ranked", "spinning", "verdict", "verdict_after"]
+__all__ = [
+    "after_trials",
+    "held_by_spinning",
+    "ranked",
+    "spinning",
+    "verdict",
+    "verdict_after",
+]

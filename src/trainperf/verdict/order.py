@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from trainperf.fixes import by_id
+from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import NOISES, SMALLEST_GAIN
 from trainperf.fixes.findings import undisturbed
 from trainperf.model import (
@@ -18,6 +18,7 @@ from trainperf.model import (
     Site,
     Trial,
     by_fix,
+    known,
 )
 
 MOST = 0.5
@@ -47,7 +48,9 @@ def ranked(findings: Iterable[Finding], evidence: Evidence) -> tuple[Finding, ..
             worth.append(finding)
     kept = [finding for finding in worth if not _told_by_others(finding, worth, evidence)]
     return _ordered(
-        kept, _place, lambda other, finding: other.rewritable or _explains(other, finding)
+        kept,
+        lambda finding: _place(finding, evidence),
+        lambda other, finding: other.rewritable or _explains(other, finding),
     )
 
 
@@ -101,15 +104,23 @@ def _explains(storage: Finding, finding: Finding) -> bool:
     return 1 - 1 / storage.bound >= MOST * (1 - 1 / finding.bound)
 
 
-def _place(finding: Finding) -> tuple[int, float, int, str]:
+def _place(finding: Finding, evidence: Evidence) -> tuple[int, float, int, str]:
     if finding.bound is None:
         return 0 if finding.category == "environment" else 3, 0.0, 0, finding.id
     if finding.own is not None and finding.own.surely:
         return 1, 0.0, 0, finding.id
-    gain = finding.bound - 1
+    saves = (1 - 1 / finding.bound) * _share_of(finding, evidence)
+    gain = saves / max(1 - saves, 1e-3)
     if finding.equivalence is Equivalence.SEMANTICS and finding.category == "model":
         gain *= 0.5
     return 2, -round(gain, 2), 0 if finding.rewritable else 1, finding.id
+
+
+def _share_of(finding: Finding, evidence: Evidence) -> float:
+    """The share of a turn of the script that a bound is of: that of steps is of no more."""
+    turn = known(evidence.outside_)
+    between = concern(finding) in ("outside", "epoch end") or finding.slices != "steps"
+    return 1.0 if turn is None or turn.turn == "step" or between else 1 - turn.share
 
 
 def after_trials(
@@ -117,15 +128,17 @@ def after_trials(
 ) -> tuple[Finding, ...]:
     """The findings in the order their trials give: kept ones by what they save of a turn.
 
-    Then what could not be tried, in its own order, and last what was tried and not kept. Of what
-    came out alike the cause stands before what hides it (`try_before`).
+    Then what could not be tried, in its own order, then what pays and changes the experiment, or
+    may, and last what was tried and not kept. Of what came out alike the cause stands before what
+    hides it (`try_before`).
     """
     came = by_fix(trials)
 
     def gave(finding: Finding) -> tuple[int, float]:
         trial = came.get(finding.id)
         if trial is None or trial.outcome is Outcome.NOT_TRIED:
-            return 1, 0.0
+            changes = finding.equivalence is Equivalence.SEMANTICS and finding.bound is not None
+            return (2, _place(finding, evidence)[1] - 1) if changes else (1, 0.0)
         if trial.kept:
             share = share_compared(finding, trial, evidence)
             return 0, -share * (1 - 1 / (trial.speedup or 1.0))

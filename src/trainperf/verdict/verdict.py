@@ -45,8 +45,9 @@ CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
 SLOWER = 1.5
 """So much longer must the last of the blocks take than the first: noise of a machine wanders."""
 
-SPINS = 1.5
-"""The unchanged script must have been so much faster for it to be told."""
+SPINS, SPUN = 1.5, 3.0
+"""The unchanged script must have been so much faster for it to be told, and for it to come first:
+no more than a third of each step is the script's own work then."""
 
 
 def verdict(evidence: Evidence, findings: tuple[Finding, ...]) -> Verdict:
@@ -135,16 +136,23 @@ def verdict_after(
     if case.first is not None and best is not None and best.kept:
         answer = _kept(_answer(case), case.first, best, evidence)
         return answer.verdict(evidence.known_utilization)
-    rejected = {
-        fix for fix, trial in came.items() if trial.outcome not in (Outcome.KEPT, Outcome.NOT_TRIED)
-    }
-    left = tuple(finding for finding in findings if finding.id not in rejected)
+    left = tuple(finding for finding in findings if _stands(finding, came.get(finding.id)))
     answer = _answer(Case(evidence, left), trials)
     if answer.healthy:
         answer = _in_another_experiment(findings, came) or answer
     elif not left:
         answer = replace(answer, tried=tried(trials))
     return answer.verdict(evidence.known_utilization)
+
+
+def _stands(finding: Finding, trial: Trial | None) -> bool:
+    """Whether a finding still says what the step could gain, or what holds up the script beside it.
+
+    The latter where its repair pays, though it changes the experiment.
+    """
+    if trial is None or trial.outcome in (Outcome.KEPT, Outcome.NOT_TRIED):
+        return True
+    return trial.outcome is Outcome.CHANGES and concern(finding) in ("outside", "epoch end")
 
 
 def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> Answer:
@@ -185,10 +193,27 @@ def _in_another_experiment(findings: Sequence[Finding], came: Mapping[str, Trial
     return None
 
 
+def held_by_spinning(
+    answer: Verdict, evidence: Evidence, trying: Trials, step_s: float | None
+) -> Verdict:
+    """The verdict, behind what holds up most of each step: threads that spin beside neighbours."""
+    real = known(evidence.times.real_)
+    if not trying.passive or step_s is None or real is None or real.seconds < SPUN * step_s:
+        return answer
+    text = (
+        "Held back by the machine: its neighbours keep cores from threads that wait for one "
+        f"another by spinning, and a step took {ms(real.seconds)}; with OMP_WAIT_POLICY=passive in "
+        f"its environment the unchanged script took {ms(step_s)} in the trials. {answer.text}"
+    )
+    return replace(answer, bottleneck="environment", text=text, healthy=False, grade="settled")
+
+
 def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterator[str]:
     """A note where the way in which all legs ran made much of the unchanged script."""
     real = known(evidence.times.real_)
     if step_s is None or real is None or real.seconds < SPINS * step_s:
+        return
+    if trying.passive and real.seconds >= SPUN * step_s:  # the verdict says so
         return
     variable, why = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1", "huge pages may be what it lacks"
     if trying.passive:

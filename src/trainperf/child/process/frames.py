@@ -95,6 +95,19 @@ def first_argument(frame: FrameType) -> object:
     return frame.f_locals.get(code.co_varnames[0])
 
 
+def trainer_around() -> tuple[str, Any]:
+    """The library whose trainer is among the callers, and its object with the loop; "" without."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        owner = first_argument(frame)
+        if frame.f_code.co_name == "_inner_training_loop":
+            return "transformers", owner
+        if type(owner).__name__ in ("_FitLoop", "FitLoop"):
+            return "lightning", owner
+        frame = frame.f_back
+    return "", None
+
+
 def line_of(frame: Any) -> int:
     """Return the line that a frame is at; that of its function where the code object has none."""
     return int(frame.f_lineno or frame.f_code.co_firstlineno)

@@ -6,7 +6,7 @@ Python reads what it runs in four places, and each is told about the patched fil
   wrapped. Finders, path hooks and the types of loaders stay what they were.
 - `runpy.run_path`, and so `__mp_main__` in the children of multiprocessing:
   `io.open_code`, wrapped.
-- the main script, which C code opens: see `script.py`.
+- the main script, which C code opens: see `Script`.
 - the lines of tracebacks: `linecache`; and `io.open` for as long as a traceback is
   printed, because before Python 3.13 C code prints it, which reads the file.
 

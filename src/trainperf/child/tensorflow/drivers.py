@@ -37,7 +37,6 @@ class ArgumentDriver(InputDriver):
         self.source_over = False  # Keras closed the epoch of the source meanwhile
         self.unclosed: list[Any] = []  # tf.data may take seconds to close what was broken off
         self.replayed: Any = None  # an iterator over the batches that are replayed
-        self._batches: list[Any] = []
         self._pull = tf_batches.graph_pull(self.process)
         from tensorflow.python.framework.errors_impl import OutOfRangeError
 
@@ -117,7 +116,7 @@ class ArgumentDriver(InputDriver):
                 return "the input had no batch left to replay"
             self.took(len(batches))
             self.batch = batches[-1]
-            self._batches = batches
+            self._ring = batches
             self.replayed = tf_batches.repeating(self._source, batches)
         return ""
 
@@ -126,9 +125,6 @@ class ArgumentDriver(InputDriver):
         self._end_step(self.device.mark())
         self._take_from(iterator)  # which Keras is handed as well
         self.epoch_reopened()
-
-    def recent_batches(self) -> list[Any]:
-        return self._batches
 
     def can_end(self) -> bool:
         """Only Keras's own loop can be told that the epoch is over."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-import sys
 from collections.abc import Collection, Iterable
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..process import frames, turns
@@ -98,23 +96,19 @@ def _description(driver: Any) -> dict[str, Any]:
 def record_length(driver: Any) -> None:
     """Record the loops that hold the step under way, and what a trainer says of its length."""
     with Attempt(driver.process, "how long the training is to be"):
-        driver.record.write("length", loops=turns.around(), trainer=_trainer(sys._getframe(1)))
+        driver.record.write("length", loops=turns.around(), trainer=_trainer())
 
 
-def _trainer(frame: FrameType | None) -> dict[str, Any] | None:
+def _trainer() -> dict[str, Any] | None:
     """The length as a trainer among the callers has it; None where there is none."""
-    while frame is not None:
-        owner: Any = frame.f_locals.get("self") if frame.f_code.co_argcount else None
-        steps, epochs = None, None
-        if frame.f_code.co_name == "_inner_training_loop":  # Transformers', worked out as it begins
-            steps = owner.state.max_steps
-        elif type(owner).__name__ in ("_FitLoop", "FitLoop"):  # Lightning's: whichever is earlier
-            steps, epochs = owner.trainer.max_steps, owner.max_epochs
-        else:
-            frame = frame.f_back
-            continue
-        return {"name": "Trainer", "steps": _count(steps), "epochs": _count(epochs)}
-    return None
+    library, loop = frames.trainer_around()
+    if not library:
+        return None
+    if library == "transformers":  # worked out as its loop begins
+        steps, epochs = loop.state.max_steps, None
+    else:  # whichever is earlier
+        steps, epochs = loop.trainer.max_steps, loop.max_epochs
+    return {"name": "Trainer", "steps": _count(steps), "epochs": _count(epochs)}
 
 
 def _count(number: Any) -> int | None:

@@ -45,6 +45,8 @@ class TorchLoops(Loops):
     name = "torch"
     batches = torch_batches
     probes_in_step = True
+    facts = staticmethod(torch_facts.loop_facts)
+    world = staticmethod(exchanges.world)
 
     def __init__(self, training: Training) -> None:
         super().__init__(training)
@@ -180,9 +182,6 @@ class TorchLoops(Loops):
             self._graphs = utils.counters["stats"].get("unique_graphs", 0)
         return before != self._graphs
 
-    def world(self) -> dict[str, Any] | None:
-        return exchanges.world()
-
     @property
     def exchange(self) -> Exchange | None:
         return exchanges.exchange(self)
@@ -207,9 +206,6 @@ class TorchLoops(Loops):
         from .drivers import TorchUpdateDriver
 
         return TorchUpdateDriver(self)
-
-    def facts(self, driver: Any) -> dict[str, Any]:
-        return torch_facts.loop_facts(driver)
 
     def record_facts(self, driver: Any) -> None:
         from .loader import loaders

@@ -123,7 +123,8 @@ def _plain(values: dict[str, Any], names: Any) -> dict[str, Any]:
 def record(driver: Any) -> None:
     """Record the object that holds the settings of the loop under way, if it has one."""
     made = {id(held): (one, held) for one in driver.loops.trainers if (held := one.reference())}
-    found = _of_callers(made, sys._getframe(1))
+    library, loop = frames.trainer_around()
+    found = made.get(id(getattr(loop, "args" if library == "transformers" else "trainer", None)))
     for one, held in reversed(made.values()) if found is None else ():
         # The last `Accelerator` that the user made and gave a model or an optimizer.
         users = (one.fields["library"], one.fields["made"]) == ("accelerate", "call")
@@ -137,16 +138,3 @@ def record(driver: Any) -> None:
     set_since = {name: value for name, value in now.items() if value != one.settled[name]}
     fields = {**one.fields, "settings": one.fields["settings"] | set_since}
     driver.record.write("torch_trainer", **fields, cls=type(held).__name__)
-
-
-def _of_callers(
-    made: dict[int, tuple[Made, Any]], frame: FrameType | None
-) -> tuple[Made, Any] | None:
-    while frame is not None:
-        owner = frames.first_argument(frame)
-        if frame.f_code.co_name == "_inner_training_loop":
-            return made.get(id(getattr(owner, "args", None)))
-        if type(owner).__name__ in ("_FitLoop", "FitLoop"):
-            return made.get(id(getattr(owner, "trainer", None)))
-        frame = frame.f_back
-    return None

@@ -24,7 +24,7 @@ from trainperf.report.sections.training import change as whole_training
 
 HEADING = "Tried on the script itself"
 
-BEATEN = "tried, another way to make the same change gives more"
+BEATEN = "tried, another way to make the same change is kept"
 ALONE = "tried alone, not on top of what is kept"
 UNDECIDED = "tried, not told from noise"
 

@@ -69,6 +69,7 @@ class Driver:
         self.loops: Any = loops  # with what only the framework's own drivers know
         self.batches = loops.batches
         self.batch: Any = None
+        self._ring: Any = ()  # the last few, to be replayed
         self.training = training
         self.process = process
         self.reads = training.reads
@@ -172,7 +173,7 @@ class Driver:
 
     def recent_batches(self) -> list[Any]:
         """The last few batches that were seen."""
-        return [] if self.batch is None else [self.batch]
+        return list(self._ring) or ([] if self.batch is None else [self.batch])
 
     def buffered(self) -> int:
         """How many batches may be ready before anything is drained."""

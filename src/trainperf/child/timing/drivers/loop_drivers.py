@@ -173,7 +173,7 @@ class IteratorDriver(InputDriver):
         super().__init__(loops, iterator)
         self._iterator = iterator  # the one the user's loop holds; we may have opened the source
         self._original: Callable[[Any], Any] | None = None
-        self._ring: deque[Any] = deque(maxlen=RING)
+        self._ring = deque(maxlen=RING)
         self._replayed = 0
         self._seen = -1  # updates, as the loop asked for this step
         self._taken = 0  # batches of this step
@@ -350,9 +350,6 @@ class IteratorDriver(InputDriver):
             reason = "it is not sure that another epoch follows in this loop"
             self.record.write("missing", what="between epochs", reason=reason)
         return sure
-
-    def recent_batches(self) -> list[Any]:
-        return list(self._ring)
 
     def _remember(self, batch: Any) -> None:
         if self.batch is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import sys
 import types
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -252,13 +251,10 @@ def _handle(value: Any) -> str:
         what = "" if harmless else "an open file"
     if not what:
         return ""  # what it holds may answer anything, or raise
+    closed = getattr(value, "closed", getattr(value, "_closed", False)) is True
     if _root(type(value)) == "h5py":
         closed = not value
-    elif isinstance(value, zipfile.ZipFile):
-        closed = value.fp is None
-    else:
-        closed = getattr(value, "closed", getattr(value, "_closed", False)) is True
-    return "" if closed else what
+    return "" if closed or getattr(value, "fp", True) is None else what  # of an archive
 
 
 def global_states() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from recordings import recording
 from trainperf.fixes.common.words import GIB
 from trainperf.model import Ending, Gpu, Recording
-from trainperf.report.assemble.no_loop import KERAS_FIT, S3_PATHS, last_place, way_out
+from trainperf.report.assemble.notes import KERAS_FIT, S3_PATHS, last_place, way_out
 
 OOM = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB"
 REPLICAS = "Attempt to convert a value (PerReplica:{\n  0: <tf.Tensor ..."

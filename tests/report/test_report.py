@@ -15,9 +15,8 @@ from trainperf.model import Diagnosis, Event, Gpu
 from trainperf.model.torch import Part
 from trainperf.report.assemble import diagnosis as report
 from trainperf.report.assemble.notes import run_notes
-from trainperf.report.sections._shares import waits_s
 from trainperf.report.sections.parts import NAMES
-from trainperf.report.sections.step import rates
+from trainperf.report.sections.step import rates, waits_s
 from trainperf.samplers.nvml import NO_DRIVER
 
 

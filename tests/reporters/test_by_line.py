@@ -15,7 +15,7 @@ from trainperf.model import Category, Diagnosis, Loop, Missing, OwnCode, Site, S
 from trainperf.model import words as units
 from trainperf.report.document import Lines, Page, SourceRow
 from trainperf.report.sections import lines
-from trainperf.report.sections._shares import shares
+from trainperf.report.sections.step import shares
 from trainperf.reporters import reporter
 
 LOSS = next(line for line in LINES["torch_triplets"].lines if line.where.line == 68)

@@ -44,7 +44,7 @@ from trainperf.model import (
 from trainperf.model.diagnosis import RunningJob
 from trainperf.model.torch import StepPart
 from trainperf.report.sections import closing, machine, step, training
-from trainperf.report.sections._shares import shares
+from trainperf.report.sections.step import shares
 from trainperf.report.whole import report as sections_of
 
 MIB = 1024**2

@@ -8,7 +8,7 @@ from typing import Any
 from reporters.rendering import section
 from reporters.samples import BUCKET, INPUT_BOUND, over
 from trainperf.model import Reads, Volume
-from trainperf.report.sections.storage import storage
+from trainperf.report.sections.machine import storage
 
 MIB = 1024**2
 (FILES,) = INPUT_BOUND.evidence.reads

@@ -20,8 +20,9 @@ from trainperf.model import (
     Site,
     StepLines,
 )
-from trainperf.verdict import input_culprit, ranked, verdict
+from trainperf.verdict import ranked, verdict
 from trainperf.verdict.grades import sound
+from trainperf.verdict.steps import input_culprit
 from trainperf.verdict.verdict import passes
 
 

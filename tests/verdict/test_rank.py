@@ -10,7 +10,8 @@ import pytest
 from fixes.case_text import evidence_of
 from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Finding, Outcome, OwnCode, Trial, Verdict
-from trainperf.verdict import after_trials, input_culprit, ranked, verdict
+from trainperf.verdict import after_trials, ranked, verdict
+from trainperf.verdict.steps import input_culprit
 
 
 def finding(

@@ -8,7 +8,8 @@ import pytest
 
 from fixes.case_text import evidence_of
 from trainperf.model import Finding, Verdict
-from trainperf.verdict import input_culprit, verdict
+from trainperf.verdict import verdict
+from trainperf.verdict.steps import input_culprit
 
 BARE = "torch_memmap_gpt | times.real = 0.144"
 """A loop that makes its own batches: its resident time is not known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,8 +120,6 @@ def options(*wanted: Any) -> Callable[[Any], Any]:
 
 def read_settings(flags: dict[str, Any]) -> Settings:
     """The settings for the current folder, with the `flags` that were given over them."""
-    import difflib
-
     from trainperf.settings import load_settings
 
     given = {name: value for name, value in flags.items() if value not in (None, ())}
@@ -131,10 +129,17 @@ def read_settings(flags: dict[str, Any]) -> Settings:
         from trainperf.fixes import by_id
 
         for unknown in (id_ for id_ in ids or () if id_ not in by_id()):
-            near = difflib.get_close_matches(unknown, by_id(), n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
+            meant = f"; {did_you_mean(unknown, by_id())}".rstrip("; ")
             tell(f"trainperf: there is no finding {unknown!r} {wanted}{meant}")
     return settings
+
+
+def did_you_mean(word: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
+    """Ask for what is spelled like a word that is not known, with a blank behind; "" for none."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), most, cutoff)
+    return f"did you mean {' or '.join(near)}? " if near else ""
 
 
 def console(stderr: bool = False) -> Console:

@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from trainperf.settings import Settings
 
 NOT_TIMED = 2
-_UNTIMED = "no step could be timed"
-_ENDED = {
-    "failed": "the script failed",
-    "signalled": "the script was killed",
-    "stalled": "the script stood still",
-    "interrupted": "interrupted",
-}
-"""Why a run says nothing of the script's speed, by how it ended."""
 SKIP, STOP = 125, 128
 """What `git bisect run` takes for "cannot be told", and for "end this"."""
 RUN_MEASURE_S = 6.0
@@ -183,10 +175,13 @@ def _against(target: Target, settings: Settings, rev: str, most: float, strict: 
 
 def _unchecked(diagnosis: Diagnosis, settings: Settings, status: int = 0) -> NoReturn:
     """Show a run that says nothing of the script's speed, and exit."""
+    from trainperf.report.sections import step
+
     outputs.write_outputs(diagnosis, settings)
     outputs.write(diagnosis, outputs.parse(settings.output_format), settings)
-    why, err = _ENDED.get(diagnosis.ending, _UNTIMED), outputs.takes_stdout(settings)
-    click.echo(f"nothing was checked: {why}", err=err)
+    why = step.PARTIAL.get(diagnosis.ending, "No step could be timed")
+    told = f"nothing was checked: {why[0].lower()}{why[1:]}"
+    click.echo(told, err=outputs.takes_stdout(settings))
     sys.exit(status or outputs.exit_status(diagnosis) or NOT_TIMED)
 
 

@@ -113,8 +113,7 @@ def diagnose(
             raise click.UsageError("--from-trace FILE runs nothing: there is no script beside it")
         if settings.trace is not None:
             raise click.UsageError("--from-trace FILE runs nothing: there is no --trace to write")
-        diagnosis, folder, unsaved = session.from_trace(from_trace, settings)
-        sys.exit(outputs.end_with_report(diagnosis, folder, unsaved, settings))
+        sys.exit(outputs.end_with_report(*session.from_trace(from_trace, settings), settings))
     if pid is not None:
         target, own = session.running_target(pid), None
     else:
@@ -126,8 +125,8 @@ def diagnose(
         sys.exit(observe_rank.run(target, settings, own, console(stderr=True)))
     if target.job is None:
         ranks.check_alone(target.command, os.environ)
-    diagnosis, folder, unsaved = session.run(target, settings, console(stderr=True))
-    sys.exit(outputs.end_with_report(diagnosis, folder, unsaved, settings))
+    saved = session.run(target, settings, console(stderr=True))
+    sys.exit(outputs.end_with_report(*saved, settings))
 
 
 @cli.command(short_help="Show a saved run again.")
@@ -165,10 +164,9 @@ def merge(folder: Path, output: str | None, **flags: Any) -> None:
 
     settings = read_settings(flags)
     outputs.check_outputs(settings)
-    diagnosis, path, unsaved = session.merge(
-        folder, Path(output) if output else None, settings, console(stderr=True)
-    )
-    sys.exit(outputs.end_with_report(diagnosis, path, unsaved, settings))
+    file = Path(output) if output else None
+    saved = session.merge(folder, file, settings, console(stderr=True))
+    sys.exit(outputs.end_with_report(*saved, settings))
 
 
 @cli.command(short_help="Write the fixes of a saved run into your files.")
@@ -213,13 +211,14 @@ def doctor(self_test: bool, json: Path | None, quiet: bool, python: str | None) 
     be told.
     """
     from trainperf.commands import doctor
+    from trainperf.machine.doctor.examine import examine
 
     given_python = read_settings({"python": python}).python
     if self_test:
         sys.exit(doctor.self_test(json, quiet, console, given_python))
     if json is not None:
         raise click.UsageError("--json belongs to --self-test")
-    doctor.examine(console(), given_python)
+    doctor.render(examine(given_python), console())
 
 
 for _command in (check, compare, explain, lint, sagemaker, try_):

@@ -21,13 +21,6 @@ _STYLES: dict[Status, str] = {
 """How a check is shown; its word stands for itself where there is no colour."""
 
 
-def examine(console: Console, python: Path | None) -> None:
-    """Print what the machine is and what does not fit, each with its advice, and how it sums up."""
-    from trainperf.machine.doctor.examine import examine as look
-
-    render(look(python), console)
-
-
 def self_test(
     json: Path | None, quiet: bool, console: Callable[..., Console], python: Path | None = None
 ) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-
 import click
 
-from trainperf.commands._shared import console
+from trainperf.commands._shared import console, did_you_mean
 from trainperf.errors import TrainperfError
 
 
@@ -29,10 +27,9 @@ def explain(fix: str | None) -> None:
         return
     wanted, fixes, page = fix.replace("-", "_").lower(), by_id(), console()
     if wanted not in fixes:
-        near = difflib.get_close_matches(wanted, fixes, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        meant = did_you_mean(wanted, fixes, 3, 0.4)
         raise TrainperfError(
-            f"there is no fix named {fix}", hint=f"{hint}`trainperf explain` lists them all"
+            f"there is no fix named {fix}", hint=f"{meant}`trainperf explain` lists them all"
         )
     found = fixes[wanted]
     patch = "advice only: no patch is written"

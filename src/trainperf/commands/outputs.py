@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ import click
 
 from trainperf import store
 from trainperf.commands import run_folders
-from trainperf.commands._shared import close_stdout, console, silence
+from trainperf.commands._shared import close_stdout, console, did_you_mean, silence
 from trainperf.errors import TrainperfError
 from trainperf.report.plain import no_commands
 from trainperf.reporters import reporter
@@ -77,12 +76,8 @@ def _output(value: str, formats: Sequence[str]) -> Output:
     name, given, file = value.partition("=")
     name = name.strip().lower()
     if name not in formats:
-        close = difflib.get_close_matches(name, formats, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        raise TrainperfError(
-            f"there is no format {name!r} of the report",
-            hint=f"{meant}choose from {', '.join(formats)}",
-        )
+        hint = f"{did_you_mean(name, formats)}choose from {', '.join(formats)}"
+        raise TrainperfError(f"there is no format {name!r} of the report", hint)
     if given and not file:
         raise TrainperfError(
             f"--output-format {value}: no file is named", hint=f"--output-format {name}=FILE"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from trainperf.sagemaker.job import Job
     from trainperf.sagemaker.service import Service
     from trainperf.settings import Settings
-
-    Say = Callable[[str], None]
 
 
 AS_GIVEN = (
@@ -83,8 +79,7 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
     from trainperf.sagemaker import job as jobs
     from trainperf.sagemaker import packing, service
 
-    settings, say = read_settings({}), _say()
-    job = _job(given)
+    settings, job = read_settings({}), _job(given)
     installed = jobs.installed_by(given["wanted"], trainperf.__version__)
     if dry_run:
         click.echo(json.dumps(jobs.request(job), indent=2))
@@ -102,7 +97,7 @@ def submit(no_wait: bool, dry_run: bool, **given: Any) -> None:
     if no_wait:
         say(f"its report: trainperf sagemaker fetch {job.name} --region {made.region}")
         return
-    _finish(made, job.name, job.script, settings, say)
+    _finish(made, job.name, job.script, settings)
 
 
 @sagemaker.command()
@@ -115,12 +110,12 @@ def fetch(job: str, region: str | None) -> None:
     """
     from trainperf.sagemaker import service
 
-    _finish(service.connect(region), job, job, read_settings({}), _say())
+    _finish(service.connect(region), job, job, read_settings({}))
 
 
-def _say() -> Say:
-    """Prints a line on stderr."""
-    return partial(console(stderr=True).print, markup=False, soft_wrap=True)
+def say(text: str) -> None:
+    """Print a line on stderr."""
+    console(stderr=True).print(text, markup=False, soft_wrap=True)
 
 
 def _job(given: dict[str, Any]) -> Job:
@@ -154,7 +149,7 @@ def _job(given: dict[str, Any]) -> Job:
     )
 
 
-def _finish(made: Service, name: str, script: str, settings: Settings, say: Say) -> None:
+def _finish(made: Service, name: str, script: str, settings: Settings) -> None:
     from trainperf import store
     from trainperf.commands import session
     from trainperf.sagemaker import job as jobs

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     Pipeline = Callable[[Request, Callable[[Event], None]], tuple[Diagnosis, Recording]]
     """What is made of a request; `diagnose` is one."""
 
+    Saved = tuple[Diagnosis, Path, TrainperfError | None]
+    """A diagnosis, where `trainperf show` finds it, and the error where it could not be saved."""
+
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "lightning", "fabric", "srun", "mpirun", "uv")
 
 MOST_NAMED = 4
@@ -207,14 +210,12 @@ def run(
     named: str = "",
     first: bool = True,
     pipeline: Pipeline | None = None,
-) -> tuple[Diagnosis, Path, TrainperfError | None]:
+) -> Saved:
     """Diagnose `target` with progress on `console`; save and return the diagnosis.
 
-    `pipeline` is what else is to be made of the request, where it is no diagnosis.
-
-    Where it could not be saved the error is returned as well, not raised: what was
-    measured is to be shown first. `named` is what its progress calls it, where not by its
-    label; what is guarded is said where it is the `first` of several runs.
+    `pipeline` is what else is to be made of the request, where it is no diagnosis. `named` is what
+    its progress calls it, where not by its label; what is guarded is said where it is the `first`
+    of several runs.
     """
     named = named or target.label
     swept = sweep(settings.output_dir)
@@ -289,11 +290,8 @@ def _unsaved(
     return None
 
 
-def from_trace(file: Path, settings: Settings) -> tuple[Diagnosis, Path, TrainperfError | None]:
-    """Diagnose a trace of `torch.profiler`, save that in a folder; what is returned is as of `run`.
-
-    Raises `TrainperfError` where the trace cannot be judged.
-    """
+def from_trace(file: Path, settings: Settings) -> Saved:
+    """Diagnose a trace of `torch.profiler`; raises `TrainperfError` where it cannot be judged."""
     from trainperf.commands import redaction
     from trainperf.diagnose.traced import diagnose_trace
 
@@ -345,14 +343,8 @@ def run_of(target: Target, settings: Settings) -> Run:
     )
 
 
-def merge(
-    folder: Path, output: Path | None, settings: Settings, console: Console
-) -> tuple[Diagnosis, Path, TrainperfError | None]:
-    """Join the records of a job's ranks in `folder`; save the diagnosis there, or as `output`.
-
-    Returns it with where `trainperf show` finds it, the folder or that file, and the
-    error where it could not be saved, as `run` does.
-    """
+def merge(folder: Path, output: Path | None, settings: Settings, console: Console) -> Saved:
+    """Join the records of a job's ranks in `folder`; save the diagnosis there, or as `output`."""
     from trainperf.ranks.merge import merge as join
 
     with Progress(console, settings.quiet) as progress:

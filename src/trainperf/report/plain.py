@@ -7,7 +7,6 @@ import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from trainperf.recording.cells import spot
 
@@ -95,21 +94,3 @@ def inside(path: str, root: str) -> str | None:
     path, root = os.path.normpath(path), os.path.normpath(root)
     prefix = root if root.endswith("/") else f"{root}/"
     return path[len(prefix) :] if path.startswith(prefix) else None
-
-
-def relative_uri(path: str) -> str:
-    """Return a relative path as a URI: the bytes of its name, percent-encoded."""
-    return quote(_bytes(path), safe="/")
-
-
-def file_uri(path: str) -> str:
-    """Return an absolute path as a file URI."""
-    return f"file://{quote(_bytes(path), safe='/')}"
-
-
-def _bytes(path: str) -> bytes:
-    """The name as it is on disk: what is no text in it comes as lone surrogates."""
-    try:
-        return path.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return path.encode("utf-8", "replace")

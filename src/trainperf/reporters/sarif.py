@@ -10,6 +10,7 @@ import json
 import os.path
 import shlex
 from typing import Any
+from urllib.parse import quote
 
 from trainperf.fixes import HEADINGS, by_id
 from trainperf.model import Diagnosis, Finding, Site, Trial, by_fix
@@ -17,7 +18,7 @@ from trainperf.model.diagnosis import Ignored
 from trainperf.recording.cells import is_notebook, spot
 from trainperf.report import ignored as ignoring
 from trainperf.report.level import ASKED_FOR_NOTHING, Judgement
-from trainperf.report.plain import file_uri, inside, one_line, plain, relative_uri
+from trainperf.report.plain import inside, one_line, plain
 from trainperf.report.sections import step
 from trainperf.report.sections.findings import advice, gives
 
@@ -142,8 +143,17 @@ def _artifact(file: str, root: str) -> Json:
     """Where a file is: relative to `root`, the repository's, where it lies beneath it."""
     path = inside(file, root)
     if path is None:
-        return {"uri": file_uri(os.path.abspath(file))}
-    return {"uri": relative_uri(path), "uriBaseId": ROOT}
+        return {"uri": f"file://{_encoded(os.path.abspath(file))}"}
+    return {"uri": _encoded(path), "uriBaseId": ROOT}
+
+
+def _encoded(path: str) -> str:
+    """The bytes of a name as it is on disk, percent-encoded: lone surrogates stand for bytes."""
+    try:
+        name = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        name = path.encode("utf-8", "replace")
+    return quote(name, safe="/")
 
 
 def _message(text: str) -> Json:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from trainperf.verdict.culprit import input_culprit
 from trainperf.verdict.order import after_trials, ranked
 from trainperf.verdict.verdict import held_by_spinning, spinning, verdict, verdict_after
 
 __all__ = [
     "after_trials",
     "held_by_spinning",
-    "input_culprit",
     "ranked",
     "spinning",
     "verdict",

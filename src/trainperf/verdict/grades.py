@@ -7,18 +7,10 @@ from dataclasses import replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.words import at, ms, percent, times
-from trainperf.model import (
-    LEAST_SAMPLES,
-    Evidence,
-    Measure,
-    Missing,
-    Outcome,
-    Trial,
-)
+from trainperf.model import LEAST_SAMPLES, Evidence, Measure, Missing, Outcome, Trial
 from trainperf.verdict import torch
 from trainperf.verdict.answer import MATTERS, Answer, Case
-from trainperf.verdict.culprit import input_culprit
-from trainperf.verdict.steps import hidden_share
+from trainperf.verdict.steps import hidden_share, input_culprit
 
 QUIET = 0.10
 """Noise of a step up to which it may be called healthy: larger gains than that would show."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainperf.errors import NotMeasured
-from trainperf.fixes.common.words import at, ms, percent
+from trainperf.fixes.common.words import at, percent
 from trainperf.fixes.torch_step._step import call
 from trainperf.model import INPUT_BOUND_BELOW, Evidence, FunctionCost, Site
 from trainperf.model.torch import HOOK_S
@@ -30,7 +30,7 @@ def outside(case: Case) -> Answer | None:
     or a fifth of what a part of the model takes; and where it was not taken apart.
     """
     evidence = case.evidence
-    parts, real = _shares(evidence), evidence.times.real
+    parts, real = shares(evidence), evidence.times.real
     own = sum(parts.get(name, 0.0) for name in OUTSIDE)
     if evidence.times.device_s is not None:  # what its devices hide costs no step
         own = min(own, max(0.0, 1 - evidence.times.device_s / real))
@@ -55,35 +55,19 @@ def dearest(evidence: Evidence) -> str:
 
     "" where it was not taken apart.
     """
-    parts = _shares(evidence)
+    parts = shares(evidence)
     told = sorted((name for name in MODEL if name in parts), key=lambda name: -parts[name])
     called = {"graph": "a replayed CUDA graph"}
     return ", ".join(f"{called.get(name, name)} {percent(parts[name])}" for name in told)
 
 
-def model_bound(case: Case) -> Answer | None:
-    """The answer where the resident step was not timed, but its parts show the model.
-
-    None where they show more of getting batches.
-    """
-    own = own_share(case.evidence)
-    if _shares(case.evidence).get("input", 0.0) > own:
-        return None
-    much = "nearly all" if own > 1 - MATTERS else percent(own)
-    text = (
-        f"Model-bound: each step takes {ms(case.evidence.times.real)}, {much} of it the "
-        f"model's own work ({dearest(case.evidence)})"
-    )
-    return Answer("model", text, case.gain)
-
-
 def own_share(evidence: Evidence) -> float:
     """The share of a step that is forward, backward and optimizer; 0 where that is not known."""
-    parts = _shares(evidence)
+    parts = shares(evidence)
     return sum(parts.get(name, 0.0) for name in MODEL)
 
 
-def _shares(evidence: Evidence) -> dict[str, float]:
+def shares(evidence: Evidence) -> dict[str, float]:
     """The parts of a step as shares of their sum; empty where it was not taken apart."""
     seconds = _seconds(evidence)
     whole = sum(seconds.values())

@@ -123,9 +123,7 @@ def passes(evidence: Evidence) -> str:
 
 
 def verdict_after(
-    evidence: Evidence,
-    findings: tuple[Finding, ...],
-    trials: Sequence[Trial],
+    evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial]
 ) -> Verdict:
     """The final verdict, of `findings` in the order that the trials gave them.
 

@@ -29,8 +29,7 @@ from trainperf.model import (
     Verdict,
 )
 from trainperf.model.words import seconds, signal_name
-from trainperf.report.assemble.no_loop import framework_seen, last_place, way_out
-from trainperf.report.assemble.notes import not_measured, notes
+from trainperf.report.assemble.notes import framework_seen, last_place, not_measured, notes, way_out
 
 _MEANINGS = {
     "SIGABRT": "it gave itself up: a failed assertion, or an exception of C++ that nobody caught",

@@ -9,17 +9,7 @@ from trainperf.fixes.common.words import at
 from trainperf.model import Diagnosis, Outcome, Stack, Trial, by_fix
 from trainperf.model import words as units
 from trainperf.report import ignored as ignoring
-from trainperf.report.document import (
-    CHANGES,
-    END,
-    GOOD,
-    STRONG,
-    Code,
-    Commands,
-    Page,
-    Section,
-    say,
-)
+from trainperf.report.document import CHANGES, END, GOOD, STRONG, Code, Commands, Page, Section, say
 from trainperf.report.level import rejected
 from trainperf.report.plain import one_line
 from trainperf.report.sections.findings import apart

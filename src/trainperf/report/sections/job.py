@@ -8,7 +8,7 @@ from trainperf.model import Diagnosis, Exchange, Measure, Parallel, Rank, known
 from trainperf.model import words as units
 from trainperf.report.document import ALARM, CHANGES, SHORT, STEP, Page, Section, Words, given, say
 from trainperf.report.plain import place
-from trainperf.report.sections._shares import EXPOSED, waits_s
+from trainperf.report.sections.step import EXPOSED, waits_s
 
 MOST_RANKS = 8
 """Beyond so many ranks only some are shown: the quickest, the median, the slowest."""
@@ -129,7 +129,7 @@ def _facts(job: Parallel, found: Exchange, diagnosis: Diagnosis) -> Iterator[tup
 def remains(diagnosis: Diagnosis, page: Page) -> None:
     """Say how a step has less of the exchange, where that is what the job is bound by."""
     job = diagnosis.evidence.parallel_
-    cost = None if job is None or job.exchange is None else known(job.exchange.seconds_)
+    cost = None if job is None else job.exchange_cost
     told = any(finding.id == "parallel_not_worth" for finding in diagnosis.findings)
     if told or job is None or cost is None or not cost.low or not _synchronised(diagnosis):
         return

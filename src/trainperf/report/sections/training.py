@@ -46,25 +46,20 @@ def training(diagnosis: Diagnosis, page: Page) -> None:
     else:
         why = f" {whole.reason[0].upper()}{whole.reason[1:]}." if whole.reason else ""
         page.prose(f"{LEDGER}{why}", indent=2)
-    _ledger(whole, whole.seconds_now, page)
-
-
-def _interval(whole: Training) -> str:
-    if whole.low is not None and whole.high is not None and whole.low < whole.high:
-        return f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
-    return ""
-
-
-def _ledger(whole: Training, now_s: float, page: Page) -> None:
-    """Write how long the training takes in all, and of a ledger what it consists of."""
     rows: list[list[Words | str]] = []
     for item in whole.items if whole.basis == "ledger" else ():
         now = "" if item.part == "once" else units.clock(item.now_s)
         after, times = given(units.clock, item.after_s), f"{item.count:,}"
         rows.append([item.name, "" if item.count == 1 else times, now, after])
     after = given(units.clock, whole.seconds_after) + _interval(whole)
-    rows.append([say("in all", STRONG), "", units.clock(now_s), after])
+    rows.append([say("in all", STRONG), "", units.clock(whole.seconds_now), after])
     page.table(rows, header=("", "times", "as it is", "changed"), right=(1, 2, 3), elastic=(0,))
+
+
+def _interval(whole: Training) -> str:
+    if whole.low is not None and whole.high is not None and whole.low < whole.high:
+        return f" ({units.clock(whole.low)} to {units.clock(whole.high)})"
+    return ""
 
 
 def change(diagnosis: Diagnosis) -> str:

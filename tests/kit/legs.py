@@ -50,6 +50,7 @@ class Plain(Loops):
 
 class Loop(Driver):
     kind = "call"
+    phases = ("real",)
 
 def training():
     with open(os.environ["TRAINPERF_RUN"], encoding="utf-8") as file:
@@ -61,7 +62,7 @@ def train(step, steps=100_000):
     for number in range(steps):
         if loop is None and number == 1:
             seen.process.record.write("first_update")
-            loop = seen.driver = Loop(Plain(seen), ("real",))
+            loop = seen.driver = Loop(Plain(seen))
         if loop is not None:
             loop.boundary()
         step(number)

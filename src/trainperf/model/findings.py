@@ -183,8 +183,9 @@ class Outcome(StrEnum):
     NOT_TRIED = "not tried"
 
 
-UNDECIDED = 1.05
-"""From here on a speed-up whose interval is too wide says nothing; below it, that it is small."""
+UNDECIDED, OPEN = 1.05, 1.10
+"""From here on a speed-up whose interval is too wide says nothing, and so does any whose interval
+reaches that far; below both, it says that the gain is small."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class Trial:
     @property
     def undecided(self) -> bool:
         """Whether it may well be a gain, and could not be told from the noise."""
-        gain = self.speedup is not None and self.speedup >= UNDECIDED
+        gain = (self.speedup or 0.0) >= UNDECIDED or (self.high or 0.0) > OPEN
         return gain and self.outcome is Outcome.NO_EFFECT and self.basis == "steps"
 
     @property

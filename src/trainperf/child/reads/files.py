@@ -206,27 +206,25 @@ class FileReads:
         }
 
 
-def _counters() -> tuple[int, int, int]:
-    """Bytes read by system calls, and from storage, by this process and those that it started.
+def _counters(process: str = "self") -> tuple[int, int, int]:
+    """Bytes read by system calls, and from storage, by a process and those that it started.
 
-    And by system calls of this process alone.
+    And by system calls of it alone.
 
     The kernel adds those of a process that has ended to its parent's. Zeros where it does not tell.
     """
     read = stored = own = 0
-    todo = ["self"]
-    while todo:
-        process = todo.pop()
-        place = f"/proc/{process}"
-        with suppress(OSError, ValueError, IndexError):  # it has just ended
-            with open(f"{place}/io", "rb") as file:
-                words = file.read().split()
-            read += int(words[1])
-            own += int(words[1]) if process == "self" else 0
-            stored += int(words[words.index(b"read_bytes:") + 1])
-            for thread in os.listdir(f"{place}/task"):
-                with open(f"{place}/task/{thread}/children") as file:
-                    todo += file.read().split()
+    place = f"/proc/{process}"
+    with suppress(OSError, ValueError, IndexError):  # it has just ended
+        with open(f"{place}/io", "rb") as file:
+            words = file.read().split()
+        read = own = int(words[1])
+        stored = int(words[words.index(b"read_bytes:") + 1])
+        for thread in os.listdir(f"{place}/task"):
+            with open(f"{place}/task/{thread}/children") as file:
+                counted = [_counters(child)[:2] for child in file.read().split()]
+            read += sum(by_calls for by_calls, _ in counted)
+            stored += sum(from_storage for _, from_storage in counted)
     return read, stored, own
 
 

@@ -242,16 +242,17 @@ def gpus_seen() -> list[dict[str, Any]]:
     held = [cuda.memory_stats(index).get(peak, 0) if opened(index) else 0 for index in known]
     for index in known:
         device = cuda.get_device_properties(index)  # under MIG the slice, its memory included
-        fields = {
-            "number": index,
-            "name": str(device.name),
-            "uuid": str(device.uuid),
-            "memory": int(device.total_memory),
-            "capability": None if hip else f"{device.major}.{device.minor}",
-            # Its allocator gave out memory: it had tensors on it, if only for a while.
-            "used": held[index] > 0 and held[index] >= min(_LEAST_HELD, max(held)),
-        }
-        found.append(fields)
+        found.append(
+            {
+                "number": index,
+                "name": str(device.name),
+                "uuid": str(device.uuid),
+                "memory": int(device.total_memory),
+                "capability": None if hip else f"{device.major}.{device.minor}",
+                # Its allocator gave out memory: it had tensors on it, if only for a while.
+                "used": held[index] > 0 and held[index] >= min(_LEAST_HELD, max(held)),
+            }
+        )
     return found
 
 

@@ -199,7 +199,8 @@ class TorchDebugModes(Fix):
         if not on or (evidence.device.kind != "GPU" and on == ["deterministic"]):
             return None
         basis = "no time left in forward and backward"
-        if on == ["anomaly"] and taken_probe(evidence, "anomaly") is not None:
+        probe = taken_probe(evidence, "anomaly")
+        if on == ["anomaly"] and probe is not None and not (probe.vague and probe.high > 1):
             saves: Saving | Unpriced = Saving(
                 basis, lambda: compute_seconds(evidence), probe="anomaly"
             )

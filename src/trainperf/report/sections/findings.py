@@ -64,7 +64,7 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(NONE)
     trials, others = by_fix(diagnosis.trials), apart(diagnosis)
     found = [finding for finding in diagnosis.findings if finding.id not in others]
-    left = [finding for finding in found if not rejected(trials.get(finding.id))]
+    left = [finding for finding in found if _is_open(trials.get(finding.id))]
     if not (left or any(trial.kept for trial in diagnosis.trials)):
         _by_hand(found, diagnosis, page)
     if left:
@@ -89,6 +89,11 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
         page.paragraphs(finding.advice, 4)
         if page.full or not (rank > 1 or finding.rewritable or measured):
             _code(finding, page)
+
+
+def _is_open(trial: Trial | None) -> bool:
+    """Whether no trial showed that the change is not worth making: noise may have hidden it."""
+    return not rejected(trial) or (trial is not None and trial.undecided)
 
 
 def apart(diagnosis: Diagnosis) -> frozenset[str]:
@@ -127,7 +132,8 @@ def worth(finding: Finding, trial: Trial | None, diagnosis: Diagnosis) -> Words:
         figure += of_what(trial, diagnosis) if figure else ""
         figures = ", ".join(filter(None, (figure, predicted)))
         said = "; ".join(filter(None, (figures, trial.reason.strip())))
-        return say(": ".join(filter(None, (str(trial.outcome), said))))
+        outcome = "tried, not told from noise" if trial.undecided else str(trial.outcome)
+        return say(": ".join(filter(None, (outcome, said))))
     if trial is not None and trial.speedup is not None:
         way = f" with {trial.variant}" if trial.variant else ""
         way += of_what(trial, diagnosis)

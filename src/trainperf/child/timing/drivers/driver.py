@@ -63,8 +63,9 @@ class Driver:
     """
 
     kind = ""
+    phases: tuple[str, ...] = ()
 
-    def __init__(self, loops: Loops, phases: tuple[str, ...]) -> None:
+    def __init__(self, loops: Loops) -> None:
         training, process = loops.training, loops.process
         self.loops: Any = loops  # with what only the framework's own drivers know
         self.batches = loops.batches
@@ -79,7 +80,7 @@ class Driver:
         with Attempt(process, "finding the job's ranks"):  # known once its group was made
             training.world = ranks.find(process, training.world, loops.world)
         self.world: World | None = training.world
-        self.plan: Any = self._plan(phases)
+        self.plan: Any = self._plan()
         self.plan.queues = self.device.asynchronous
         self.busy = 0.0
         self.disturbed = self.evaluated = self._evaluated_before = False
@@ -106,7 +107,7 @@ class Driver:
         self.record.write(
             "loop",
             kind=self.kind,
-            phases=list(phases),
+            phases=list(self.phases),
             clock=self.device.name,
             framework=loops.name,
             where=frames.here(),
@@ -114,12 +115,12 @@ class Driver:
         self.reads.begin()
         self.record.write("phase", p=WARM_UP, b=0)
 
-    def _plan(self, phases: tuple[str, ...]) -> Any:
+    def _plan(self) -> Any:
         """The plan of the loop: its own, one that its ranks agree on, slices of a leg."""
         settings = self.process.settings
         if settings.get("leg") is not None:
             return Slices(self, settings["leg"])
-        limits = self.clock, Budget.of(self), phases
+        limits = self.clock, Budget.of(self), self.phases
         if self.world is not None:
             return RankPlan(*limits, self.world, self.kind)
 

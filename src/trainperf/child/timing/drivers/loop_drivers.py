@@ -29,8 +29,10 @@ SHORTEST_PASS = 20
 class InputDriver(Driver):
     """A loop that takes its batches from an iterator over a dataset; it can be opened again."""
 
+    phases = (REAL, RESIDENT, INPUT)
+
     def __init__(self, loops: Loops, iterator: Any) -> None:
-        super().__init__(loops, (REAL, RESIDENT, INPUT))
+        super().__init__(loops)
         self._dataset = self.batches.dataset_of(iterator)
         self._of_epoch = self._of_source = 0  # batches of the epoch, and of the iterator
         self._pass: float | None = None  # batches of one pass over what the input repeats
@@ -365,8 +367,10 @@ class IteratorDriver(InputDriver):
 class OwnBatchesDriver(Driver):
     """A loop whose steps are told by what it calls: one ends where the first call comes round."""
 
-    def __init__(self, loops: Loops, phases: tuple[str, ...]) -> None:
-        super().__init__(loops, phases)
+    phases: tuple[str, ...] = (REAL,)
+
+    def __init__(self, loops: Loops) -> None:
+        super().__init__(loops)
         self._anchor: Any = None
         self._last: Any = None
         self._others = self._count = 0
@@ -393,9 +397,10 @@ class CallDriver(OwnBatchesDriver):
     """A loop that makes its own batches and calls a compiled step with them."""
 
     kind = "call"
+    phases = (REAL, RESIDENT)
 
     def __init__(self, loops: Loops) -> None:
-        super().__init__(loops, (REAL, RESIDENT))
+        super().__init__(loops)
         self._calls: list[Callable[[], Any]] = []
         self._period: list[Callable[[], Any]] = []
 
@@ -428,9 +433,6 @@ class UpdateDriver(OwnBatchesDriver):
     """A loop of which only the updates can be seen: eager, with batches of its own."""
 
     kind = "update"
-
-    def __init__(self, loops: Loops) -> None:
-        super().__init__(loops, (REAL,))
 
     def updated(self, key: Any) -> None:
         """Weights were updated."""

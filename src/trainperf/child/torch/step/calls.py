@@ -172,8 +172,9 @@ class Ledger:
             beside = {id(call) for call in begun if call.began < began.host - SLACK_S}
             for call in begun:
                 if call.part and id(call) not in beside:
-                    self.sums[call.key].calls += 1
-                    self.sums[call.key].reads += call.reads
+                    total = self.sums[call.key]
+                    total.calls += 1
+                    total.reads += call.reads
             for call, first, last in spans:
                 if call.part and id(call) not in beside:
                     self.sums[call.key].seconds += self._between(first, last)

@@ -179,15 +179,9 @@ def _round(
     return replace(came, found=found, stacked=stacked, late=late_ones, planned=planned.chosen)
 
 
-STARTED_BEFORE = 0.25
-"""Share of what a change compiles that a later process of it still waits for: minGPT took 62 s for
-its first step, and some 10 with what that had left in the caches."""
-
-
 def _slow_start_s(costs: Costs, winners: Sequence[Measured]) -> float:
     """Seconds that a process with all of the winners starts later than that of the script."""
-    starts = (one.start.seconds for one in winners if one.start is not None)
-    return STARTED_BEFORE * sum(max(0.0, seconds - costs.start_s) for seconds in starts)
+    return sum(one.start.again_s(costs.start_s) for one in winners if one.start is not None)
 
 
 def _partners(came: Round) -> list[str]:

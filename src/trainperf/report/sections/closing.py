@@ -218,9 +218,9 @@ def _nothing(diagnosis: Diagnosis) -> str:
     surely = "surely " if any(trial.undecided for trial in trials) else ""
     text = f"No change that was tried is {surely}worth making"
     if changes or any(trial.outcome is Outcome.CHANGES for trial in trials):
-        text = f"No edit tried that leaves the experiment as it is {surely}made it faster"
+        text = f"No edit tried that leaves the experiment as it is made it {surely}faster"
     elif diagnosis.verdict.healthy:
-        text = f"Nothing to change: nothing that was tried {surely}made it faster"
+        text = f"Nothing to change: nothing that was tried made it {surely}faster"
     alone = [trial for trial in left if (trial.low or 0.0) > 1]
     if alone:
         first = max(alone, key=lambda trial: trial.speedup or 0.0)

@@ -230,6 +230,14 @@ def test_where_nothing_was_kept_the_last_line_says_so_plainly() -> None:
     assert last(HEALTHY).startswith("Nothing to change: trainperf knows nothing")
     assert "Nothing to change" not in last(replace(HEALTHY, ending=Ending.FAILED))
     assert last(OTHER_EXPERIMENTS).startswith("No edit tried that leaves the experiment as it is")
+    gave = {"speedup": 1.2, "low": 1.06, "high": 1.38}
+    alone = replace(NOTHING_KEPT.trials[-1], reason="not repeated: out of budget", **gave)
+    assert last(replace(NOTHING_KEPT, trials=(*NOTHING_KEPT.trials[:-1], alone))) == (
+        f"{alone.fix} gave 1.20× (1.06 to 1.38), but is not kept: not repeated: out of budget; "
+        "2 changes were not tried."
+    )
+    noisy = replace(NOTHING_KEPT.trials[0], outcome=Outcome.NO_EFFECT, speedup=1.06, high=1.12)
+    assert last(replace(NOTHING_KEPT, trials=(noisy,))).endswith("is surely worth making.")
 
 
 def test_figures_that_were_not_measured_are_called_upper_bounds() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fixes.case_text import evidence_of
+from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Finding, Missing, Outcome, Trial, Trials, Verdict
 from trainperf.verdict import held_by_spinning, spinning, verdict, verdict_after
 from trainperf.verdict.grades import tried
@@ -205,3 +206,20 @@ def test_a_probe_of_what_the_script_does_not_have_leaves_it_healthy() -> None:
     absent = replace(seen, probes={"fused": Missing("gradients are sparse", applies=False)})
     assert verdict(absent, ()).healthy
     assert not verdict(replace(seen, probes={"fused": Missing("too little time")}), ()).healthy
+
+
+@pytest.mark.parametrize(
+    ("gave", "begins"),
+    [(1.08, "Host-bound: 6"), (3.0, "Model-bound: Title of torch_fused_optimizer. Repaired")],
+)
+def test_code_that_takes_far_more_than_a_repair_gave_stays_the_answer(
+    gave: float, begins: str
+) -> None:
+    seen = evidence_of("ranking_loop")
+    own = next(one for one in shown_findings(seen) if one.id == "own_function")
+    found = (finding("torch_fused_optimizer", 1.1), own)
+    kept = (trial("torch_fused_optimizer", Outcome.KEPT, gave),)
+    text = verdict_after(seen, found, kept).text
+    assert text.startswith(begins)
+    assert "Title of torch_fused_optimizer. Repaired, the steps ran" in text
+    assert ("`ranking_loss`, ranking_loop.py:30" in text) == (gave < 2)

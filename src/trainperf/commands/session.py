@@ -80,8 +80,9 @@ def target(
     if module is not None:
         own, notes = _python(None, python, cwd)
         return Target((own, "-m", module, *command), f"-m {module}", cwd, notes=notes)
-    if command[:1] == ("--",) and command[1:] and _is_script(command[1]):
-        command = command[1:]
+    behind = command[1:2] if command[:1] == ("--",) else ()
+    if any(word.endswith((".py", ".ipynb")) and not shutil.which(word) for word in behind):
+        command = command[1:]  # no command of the shell's, but a script of Python's
     if not command:
         raise TrainperfError(
             "which script?",
@@ -109,11 +110,6 @@ def _python(script: Path | None, given: Path | None, cwd: Path) -> tuple[str, tu
     chosen, lacking = interpreter_for(script, given, cwd, os.environ)
     taken = f"run by {chosen.path}: {chosen.why}" if chosen.why else ""
     return chosen.path, tuple(filter(None, (taken, lacking)))
-
-
-def _is_script(word: str) -> bool:
-    """Whether what stands behind `--` is no command of the shell's but a script of Python's."""
-    return word.endswith((".py", ".ipynb")) and not shutil.which(word)
 
 
 def running_target(pid: int) -> Target:

@@ -45,6 +45,9 @@ CALLS = ("predict", "predict_on_batch", "evaluate", "test_on_batch")
 SLOWER = 1.5
 """So much longer must the last of the blocks take than the first: noise of a machine wanders."""
 
+FAR_MORE = 2.0
+"""So many times what a kept repair saves must code of the user's take to stay the answer."""
+
 SPINS, SPUN = 1.5, 3.0
 """The unchanged script must have been so much faster for it to be told, and for it to come first:
 no more than a third of each step is the script's own work then."""
@@ -134,7 +137,9 @@ def verdict_after(
     case = Case(evidence, findings)
     best = None if case.first is None else came.get(case.first.id)
     if case.first is not None and best is not None and best.kept:
-        answer = _kept(_answer(case), case.first, best, evidence)
+        larger = _larger(findings, came, best)
+        before = _answer(Case(evidence, (larger, *findings)) if larger else case)
+        answer = _kept(before, case.first, best, evidence, stays=larger is not None)
         return answer.verdict(evidence.known_utilization)
     left = tuple(finding for finding in findings if _stands(finding, came.get(finding.id)))
     answer = _answer(Case(evidence, left), trials)
@@ -155,11 +160,25 @@ def _stands(finding: Finding, trial: Trial | None) -> bool:
     return trial.outcome is Outcome.CHANGES and concern(finding) in ("outside", "epoch end")
 
 
-def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> Answer:
+def _larger(findings: Sequence[Finding], came: Mapping[str, Trial], best: Trial) -> Finding | None:
+    """Code of the user's that takes far more than the best repair gave, and nobody could try."""
+    saved = 1 - 1 / (best.speedup or 1.0)
+    for finding in findings:
+        trial, most = came.get(finding.id), 1 - 1 / (finding.bound or 1.0)
+        untried = trial is None or trial.outcome is Outcome.NOT_TRIED
+        if finding.own is not None and untried and most > FAR_MORE * saved:
+            return finding
+    return None
+
+
+def _kept(
+    before: Answer, first: Finding, best: Trial, evidence: Evidence, *, stays: bool = False
+) -> Answer:
     """The answer with the repair that was kept: on its side of the step, by its name.
 
     Where the steps take the smaller part of a turn, a repair of theirs does not answer for it; nor
-    does one that gives less than what a step surely loses on another side.
+    does one that gives less than what a step surely loses on another side. One that `stays` names
+    what is larger.
     """
     gave = ""
     if figure := measured(best.speedup, best.low, best.high):
@@ -173,7 +192,7 @@ def _kept(before: Answer, first: Finding, best: Trial, evidence: Evidence) -> An
         named = "" if before.names == first.id or best.basis == "calls" else named
         return replace(before, gain="", more=before.more + named + gave)
     saved, lost = 1 - 1 / (best.speedup or 1.0), 1 - (evidence.known_utilization or 1.0)
-    if before.grade == "settled" and saved < lost:
+    if stays or (before.grade == "settled" and saved < lost):
         return replace(before, more=before.more + named + gave)
     return Answer(side, f"{SIDES[first.category]}: {first.title}", more=gave)
 

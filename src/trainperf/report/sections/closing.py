@@ -213,25 +213,26 @@ def _training(diagnosis: Diagnosis) -> str:
 
 def _nothing(diagnosis: Diagnosis) -> str:
     """Say plainly that trying came to nothing, and how many were left out."""
-    outcomes = [trial.outcome for trial in diagnosis.trials]
-    left = outcomes.count(Outcome.NOT_TRIED)
-    text = "No change that was tried is worth making"
-    changes = diagnosis.experiment_changes
-    if changes or Outcome.CHANGES in outcomes:
-        text = "No edit tried that leaves the experiment as it is made it faster"
+    trials, changes = diagnosis.trials, diagnosis.experiment_changes
+    left = [trial for trial in trials if trial.outcome is Outcome.NOT_TRIED]
+    surely = "surely " if any(trial.undecided for trial in trials) else ""
+    text = f"No change that was tried is {surely}worth making"
+    if changes or any(trial.outcome is Outcome.CHANGES for trial in trials):
+        text = f"No edit tried that leaves the experiment as it is made it {surely}faster"
     elif diagnosis.verdict.healthy:
-        text = "Nothing to change: nothing that was tried made it faster"
-    cut_short = [one for one in diagnosis.trials if one.late and (one.low or 0.0) > 1]
-    if cut_short:
-        first = max(cut_short, key=lambda trial: trial.speedup or 0.0)
-        gave = units.measured(first.speedup or 1.0, first.low, first.high)
-        text = f"No time was left to repeat {first.fix}, which gave {gave}"
+        text = f"Nothing to change: nothing that was tried made it {surely}faster"
+    alone = [trial for trial in left if (trial.low or 0.0) > 1]
+    if alone:
+        first = max(alone, key=lambda trial: trial.speedup or 0.0)
+        gave = units.measured(first.speedup, first.low, first.high)
+        text = f"{first.fix} gave {gave}, but is not kept: {first.reason}"
     best = [(change.ways[0].speedup or 0.0, change.finding.id) for change in changes]
     if best:
         speedup, id_ = max(best)
-        text += f"; {id_}, which changes it, gave {units.ratio(speedup)}"
-    more = f"; {units.count(left, 'change')} {'was' if left == 1 else 'were'} not tried"
-    return f"{text}{more if left else ''}."
+        text += f"; {id_}, which changes the experiment, gave {units.ratio(speedup)}"
+    untried = sum(trial.speedup is None for trial in left)
+    more = f"; {units.count(untried, 'change')} {'was' if untried == 1 else 'were'} not tried"
+    return f"{text}{more if untried else ''}."
 
 
 SECTIONS = (

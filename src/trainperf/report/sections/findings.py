@@ -82,7 +82,8 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
         measured = trial is not None and trial.speedup is not None
         came = came_with(trial, trial.how, page.full) if trial is not None and measured else ""
         where = places(finding.where, diagnosis.cwd)
-        told = filter(None, (where, EQUIVALENCE[finding.equivalence], came))
+        same = EQUIVALENCE[finding.equivalence]
+        told = filter(None, (where, same, came.removeprefix(f"{same}; ")))
         page.prose(say(" · ".join(told), QUIET), 4)
         if page.full or not measured:
             page.paragraphs(finding.text, 4)

@@ -25,7 +25,7 @@ from trainperf.report.sections.training import change as whole_training
 HEADING = "Tried on the script itself"
 
 BEATEN = "tried, another way to make the same change is kept"
-ALONE = "tried alone, not on top of what is kept"
+ALONE = "tried alone, not kept"
 UNDECIDED = "tried, not told from noise"
 
 GROUPS: dict[Outcome | str, tuple[str, str]] = {

@@ -110,10 +110,6 @@ REAL = {"e": "phase", "p": "real", "b": 0, "t": 10.0}
 RESIDENT = {"e": "phase", "p": "resident", "b": 0, "t": 20.0}
 
 
-def host(**fields: Any) -> HostSample:
-    return HostSample(1.0, 1.0, 100, 1, 1, **fields)
-
-
 def phases(*samples: Sample) -> dict[str, PhaseUse]:
     run = recording(FIT, REAL, RESIDENT, samples=samples)
     return {use.phase: use for use in usage(run, observed(FIT, REAL, RESIDENT))}

@@ -26,6 +26,8 @@ def test_a_sampler_that_draws_without_end_has_passed_when_it_drew_most_items():
     held = next(one.cardinality for one in evidence.stages if one.op == "dataset item")
     assert evidence.loop.epoch_steps > 10**8
     assert pass_steps(evidence) == math.ceil(DRAWS * held / items) < 1000
+    without_length = replace(evidence, loop=replace(evidence.loop, epoch_steps=None))
+    assert pass_steps(without_length) == pass_steps(evidence)
     usual = replace(evidence, loop=replace(evidence.loop, epoch_steps=held // items))
     assert pass_steps(usual) == 0
 

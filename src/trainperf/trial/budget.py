@@ -142,12 +142,12 @@ DRAWS = 3
 def pass_steps(evidence: Evidence) -> int:
     """Steps after which a sampler that draws far more than its dataset holds was at most items.
 
-    0 where an epoch is no longer than that.
+    So does one without a length. 0 where an epoch is no longer than that.
     """
     loop, stages = evidence.loop, evidence.stages if is_taken(evidence.stages_) else ()
     items = max((stage.cardinality or 0 for stage in stages if stage.op == DATASET_ITEM), default=0)
     steps = math.ceil(DRAWS * items / loop.batch_size) if loop.batch_size else 0
-    return steps if steps < (loop.epoch_steps or 0) else 0
+    return steps if steps < (loop.epoch_steps or math.inf) else 0
 
 
 def steps_of_a_pass(evidence: Evidence) -> int | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fixes.case_text import evidence_of
 from kit.child import Watcher
+from recordings import FIT, recording
 from trainperf.child.timing import completing
+from trainperf.report.assemble.notes import notes
 
 
 class Fake(Watcher):
@@ -160,7 +165,7 @@ def main(model, scaler):
 
 def test_another_call_of_fit_is_found_and_that_of_a_scaler_is_not(module: Any) -> None:
     made = module(FITS)
-    assert made.main(made.Model(), made.Model()) == [16]
+    assert [where["line"] for where in made.main(made.Model(), made.Model())] == [16]
 
 
 LOOPS = """
@@ -197,5 +202,12 @@ def evaluate(data, loss):
 """
 
 
-def test_another_loop_that_updates_is_found_and_an_evaluation_is_not(module: Any) -> None:
-    assert module(LOOPS).first([1], None) == [20, 24]
+def test_another_loop_that_updates_is_noted_and_an_evaluation_is_not(users, driver):
+    driver.kind = "iterator"
+    made = users(LOOPS, "train_here", other_loops=partial(completing.around, driver))
+    made.first([1], SimpleNamespace(backward=lambda: None))
+    told = notes(recording(FIT, *driver.record.of("other")), evidence_of("slow_images"))
+    assert [re.search(r"train_here.py:\d+", note)[0] for note in told] == [
+        "train_here.py:20",
+        "train_here.py:24",
+    ]

@@ -64,8 +64,8 @@ def measure(driver: Any, extras: Iterable[Extra]) -> None:
 def around(driver: Any) -> cycles.Cycles | None:
     """Record the other loops in the source; return the turns around this one, if it has any."""
     with Attempt(driver.process, "what stands around the loop"):
-        for line in other_loops():
-            driver.record.write("other", line=line)
+        for where in other_loops():
+            driver.record.write("other", where=where)
         return cycles.wanted(driver)
     return None
 
@@ -116,8 +116,8 @@ def _count(number: Any) -> int | None:
     return int(number) if number is not None and number > 0 else None
 
 
-def other_loops() -> list[int]:
-    """The lines of calls of `fit`, and of loops that train, in which the program does not stand.
+def other_loops() -> list[dict[str, Any]]:
+    """The calls of `fit`, and the loops that train, in which the program does not stand.
 
     They are read off the file that holds the user's innermost line.
     """
@@ -125,12 +125,8 @@ def other_loops() -> list[int]:
         (os.path.abspath(frame.f_code.co_filename), frames.line_of(frame))
         for frame in frames.users_frames()
     ]
-    lines = [line for file, line in users if file == users[0][0]]
-    nodes = turns.nodes_of(users[0][0]) if users else ()
-
-    def here(node: Any) -> bool:
-        return any(_holds(node, line) for line in lines)
-
+    path = users[0][0] if users else ""
+    nodes = turns.nodes_of(path) if users else ()
     loops = [node for node in nodes if isinstance(node, turns.LOOPS)]
     steps = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and _updates(node)}
     training = [loop for loop in loops if _updates(loop, steps)]
@@ -141,13 +137,17 @@ def other_loops() -> list[int]:
         and getattr(node.func, "attr", "") == "fit"
         and _FIT & {keyword.arg for keyword in node.keywords}
     ]
-    outer = [*training, *filter(here, loops)]
-    return sorted(
+
+    def here(node: Any) -> bool:
+        return any(file == path and _holds(node, line) for file, line in users)
+
+    found = [
         node.lineno
         for node in (*training, *fits)
-        if not here(node)
-        and not any(loop is not node and _holds(loop, node.lineno) for loop in outer)
-    )
+        if not any(_holds(node, inner.lineno) for inner in training if inner is not node)
+        and not any(here(outer) for outer in (node, *loops) if _holds(outer, node.lineno))
+    ]
+    return [{"file": path, "line": line} for line in sorted(found)]
 
 
 def _updates(node: ast.AST, steps: Collection[str] = ()) -> bool:

@@ -112,15 +112,11 @@ def _notes(recording: Recording, evidence: Evidence) -> Iterator[str]:
 
 def _other_loops(recording: Recording, evidence: Evidence) -> Iterator[str]:
     """Where the script trains besides the loop that was measured: it is said nothing of."""
-    found = [(str(event["what"]), event) for event in recording.of("other")]
-    found += [("loop", event["where"]) for event in recording.of("loop") if event.get("where")]
-    own, told = evidence.loop.where, set()
-    for what, where in found if own else ():
-        place = Site(where["file"], where["line"])
-        if own and place != Site(own.file, own.line) and place not in told:
-            told.add(place)
-            name = "call of `fit`" if what == "fit" else "loop"
-            yield f"another {name} at {at(place)} was not measured"
+    own = evidence.loop.where
+    seen = [event.get("where") for kind in ("other", "loop") for event in recording.of(kind)]
+    for file, line in dict.fromkeys((where["file"], where["line"]) for where in seen if where):
+        if own and (file, line) != (own.file, own.line):
+            yield f"another training at {at(Site(file, line))} was not measured"
 
 
 def run_notes(recording: Recording) -> tuple[str, ...]:

@@ -296,7 +296,7 @@ process with CUDA graphs may crash where it is set up again (torch/profiler/prof
 def record_trace(driver: Driver, deadline: float) -> None:
     """Record the event `torch_trace`, or `missing` with the reason why there is none.
 
-    It holds what `Trace` in `model/torch/step.py` has. What is run is the forward of the
+    It holds what `Trace` in `model/torch.py` has. What is run is the forward of the
     largest trained model on its last arguments and a backward; no weight is changed.
     """
     try:

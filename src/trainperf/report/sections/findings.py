@@ -64,8 +64,9 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
         page.prose(NONE)
     trials, others = by_fix(diagnosis.trials), apart(diagnosis)
     found = [finding for finding in diagnosis.findings if finding.id not in others]
-    left = [finding for finding in found if _is_open(trials.get(finding.id))]
-    if not (left or any(trial.kept for trial in diagnosis.trials)):
+    kept = any(trial.kept for trial in diagnosis.trials)
+    left = [one for one in found if _is_open(trials.get(one.id), hidden=not kept)]
+    if not (left or kept):
         _by_hand(found, diagnosis, page)
     if left:
         page.heading("What to change")
@@ -92,9 +93,12 @@ def findings(diagnosis: Diagnosis, page: Page) -> None:
             _code(finding, page)
 
 
-def _is_open(trial: Trial | None) -> bool:
-    """Whether no trial showed that the change is not worth making: noise may have hidden it."""
-    return not rejected(trial) or (trial is not None and trial.undecided)
+def _is_open(trial: Trial | None, *, hidden: bool) -> bool:
+    """Whether no trial showed that the change is not worth making.
+
+    Where nothing pays, noise may have `hidden` that it does.
+    """
+    return not rejected(trial) or (hidden and trial is not None and trial.undecided)
 
 
 def apart(diagnosis: Diagnosis) -> frozenset[str]:

@@ -182,3 +182,6 @@ def test_saving_that_pays_is_named_before_a_batch_that_nobody_tried() -> None:
     assert of_the_training < of_steps
     told = verdict_after(saved.evidence, found, saved.trials)
     assert "43 % goes into saving (sharded_checkpoints.py:25)" in told.text
+    lesser = replace(found[0], bound=1.05, equivalence=Equivalence.EXACT)
+    untried = (found[1], lesser)
+    assert after_trials(untried, (), saved.evidence) == untried

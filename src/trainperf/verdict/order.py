@@ -128,21 +128,33 @@ def after_trials(
 ) -> tuple[Finding, ...]:
     """The findings in the order their trials give: kept ones by what they save of a turn.
 
-    Then what could not be tried, in its own order, then what pays and changes the experiment, or
-    may, and last what was tried and not kept. Of what came out alike the cause stands before what
-    hides it (`try_before`).
+    Then what could not be tried, in its own order, then what pays and changes the experiment, but
+    that before what may, and promises less; last what was tried and not kept. Of what came out
+    alike the cause stands before what hides it (`try_before`).
     """
     came = by_fix(trials)
+    untried = {
+        finding.id: (at, finding)
+        for at, finding in enumerate(findings)
+        if finding.id not in came or came[finding.id].outcome is Outcome.NOT_TRIED
+    }
 
-    def gave(finding: Finding) -> tuple[int, float]:
-        trial = came.get(finding.id)
-        if trial is None or trial.outcome is Outcome.NOT_TRIED:
-            changes = finding.equivalence is Equivalence.SEMANTICS and finding.bound is not None
-            return (2, _place(finding, evidence)[1] - 1) if changes else (1, 0.0)
+    def gave(finding: Finding) -> tuple[float, ...]:
+        if finding.id in untried:
+            return 1, untried[finding.id][0]
+        trial = came[finding.id]
+        saves = 1 - 1 / (trial.speedup or 1.0)
         if trial.kept:
-            share = share_compared(finding, trial, evidence)
-            return 0, -share * (1 - 1 / (trial.speedup or 1.0))
-        return (2, -(trial.speedup or 0.0)) if trial.outcome is Outcome.CHANGES else (3, 0.0)
+            return 0, -share_compared(finding, trial, evidence) * saves
+        if trial.outcome is not Outcome.CHANGES:
+            return (3,)
+        less = [
+            at
+            for at, other in untried.values()
+            if other.equivalence is Equivalence.SEMANTICS
+            and _place(other, evidence)[1] > 1 - (trial.speedup or 1.0)
+        ]
+        return (1, less[0] - 0.5, -saves) if less else (2, -saves)
 
     return _ordered(findings, gave, lambda other, finding: gave(other)[0] == gave(finding)[0])
 

@@ -28,13 +28,13 @@ UNSEEN = {
     "AWS": "Instance InstanceType Objects Price Volume.limit_basis Volume.limit_bytes_s "
     "Volume.model",
     "a cluster": "Parallel.absent Strategy.workers",
-    "a container with limits": "ContainerUse.memory_events ContainerUse.memory_limit "
+    "a container with limits": "ContainerUse.memory_limit "
     "ContainerUse.memory_peak ContainerUse.quota_cores "
     "ContainerUse.throttled_share Machine.quota_cores PhaseUse.throttled_share",
     "more runs than one": "Parallel.scaling_reason ScalingPoint",
     "a record cut short": "Evidence.unread Rank.ending",
     "a script that has it": "BetweenEpochs.callbacks_s CallbackCost.epoch_s Ddp.comm_hook "
-    "GraphBreak.skips Length.others Looks.sparse Loop.steps_per_execution "
+    "GraphBreak.skips Looks.sparse Loop.steps_per_execution "
     "ModelFacts.jit_refused ModelFacts.steps_per_execution Outside.whole "
     "Reads.at_least TorchModel.trained "
     "TorchOptimizer.builtin TorchOptimizer.foreach Trainer facts.functions_run_eagerly "

@@ -38,11 +38,11 @@ class Saving:
 
     `seconds` of a step that go, or a function that returns them; None, or a function that raises
     `NotMeasured`: nobody timed them, and only a trial tells. `most` are those at the favourable
-    end, where more may go than by any noise of `seconds`. They are seconds of the step itself
-    (`of="step"`: a step is no shorter than its input), of what makes its batch (`"input"`: what a
-    step waits for it can be saved at most), or of both (`"all"`). `ratio` says the speed-up at
-    most in their place. A `probe` that ran the step as repaired counts before all others: of
-    `seconds` it leaves what its ratio leaves, without them what it ran itself.
+    end, where more may go than by any noise of `seconds` or of the probe. They are seconds of the
+    step itself (`of="step"`: a step is no shorter than its input), of what makes its batch
+    (`"input"`: what a step waits for it can be saved at most), or of both (`"all"`). `ratio` says
+    the speed-up at most in their place. A `probe` that ran the step as repaired counts before all
+    others: of `seconds` it leaves what its ratio leaves, without them what it ran itself.
     """
 
     basis: str

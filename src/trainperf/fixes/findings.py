@@ -220,12 +220,15 @@ def _look(fix: Fix, evidence: Evidence) -> Cause | None:
 
 def _at_best(fix: Fix, evidence: Evidence, *, by_probe: bool) -> list[float]:
     """What it gives at most at both favourable ends of the noise."""
-    bounds = []
+    bounds = list[float | None]()
     for on in evidence.at_best():
         cause = _look(fix, on)
-        if cause is not None and isinstance(cause.saves, Saving) and cause.saves.most is not None:
-            cause = replace(cause, saves=replace(cause.saves, seconds=cause.saves.most))
-        bounds.append(None if cause is None else _bound(fix, cause, on, by_probe=by_probe))
+        if cause is None:
+            continue
+        bounds.append(_bound(fix, cause, on, by_probe=by_probe))
+        if isinstance(cause.saves, Saving) and cause.saves.most is not None:
+            most = replace(cause.saves, seconds=cause.saves.most, probe="")
+            bounds.append(_bound(fix, replace(cause, saves=most), on))
     return [bound for bound in bounds if bound is not None]
 
 

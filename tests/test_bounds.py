@@ -108,3 +108,8 @@ def test_what_is_only_tried_says_the_times_that_were_measured() -> None:
     laid = 'times.real = 0.1 ± 0.05; torch.flags = {"threads": 5, "omp_num_threads": 5}'
     case = f"torch_healthy | {laid}; machine.affinity_cores = 4"
     assert "100 ms" in tried("omp_threads", case).text
+
+
+def test_a_model_in_float64_is_told_where_its_steps_could_not_be_taken_apart() -> None:
+    whole = found("torch_float64", 'numpy_doubles | torch.split = missing "they took 11.3 ms each"')
+    assert whole.bound > found("torch_float64", "numpy_doubles").bound > 1.5

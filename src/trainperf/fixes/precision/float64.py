@@ -9,11 +9,11 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.step import resident_seconds
+from trainperf.fixes.common.step import resident_seconds, step_seconds
 from trainperf.fixes.common.words import MIB, ms, percent
 from trainperf.fixes.torch_step._source import innermost_loop
 from trainperf.fixes.torch_step._step import part_seconds
-from trainperf.model import Equivalence, Evidence, Finding, Missing, Site, TorchModel
+from trainperf.model import Equivalence, Evidence, Finding, Missing, Site, TorchModel, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import handed
 from trainperf.source.bodies import function_of
@@ -160,7 +160,13 @@ class TorchFloat64(Fix):
             )
         model = max(doubled, key=lambda model: model.parameters or 0)
         computing = ("forward", "backward", "optimizer")
-        seconds = part_seconds(evidence, *(p.name for p in torch.split if p.name in computing))
+        if is_taken(torch.split_):
+            seconds = part_seconds(evidence, *(p.name for p in torch.split if p.name in computing))
+            took = f"Forward, backward and update take {ms(seconds)} of the "
+            took += f"{ms(evidence.times.real)} step"
+        else:
+            seconds = step_seconds(evidence)
+            took = f"A step takes {ms(evidence.times.real)}"
         sites = tuple(site for site in (model.where, loop.where, model.call) if site is not None)
         partly = "Some of its" if len(model.dtypes) > 1 else "Its"
         return _model_cause(
@@ -168,8 +174,7 @@ class TorchFloat64(Fix):
             seconds,
             title=f"{model.cls} computes in float64",
             text=f"{partly} weights are float64, so they and their products have twice the bytes. "
-            f"Forward, backward and update take {ms(seconds)} of the {ms(evidence.times.real)} "
-            "step",
+            + took,
             where=sites,
             rewritable=len(sites) == PLACES and all(site.exact for site in sites),
             data={"batch": _converted(evidence, model)},

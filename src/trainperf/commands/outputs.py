@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trainperf import store
 from trainperf.commands import run_folders
 from trainperf.commands._shared import close_stdout, console, did_you_mean, silence
 from trainperf.errors import TrainperfError
@@ -248,6 +247,8 @@ def encoded(text: str) -> bytes:
 
 def save(path: Path, data: bytes) -> None:
     """Write a file: whole, or not at all. Raises `TrainperfError` where that cannot be done."""
+    from trainperf import store
+
     try:
         store.write_whole(path, data)
     except OSError as error:
@@ -258,6 +259,8 @@ def save(path: Path, data: bytes) -> None:
 
 def write_outputs(diagnosis: Diagnosis, settings: Settings) -> None:
     """Write the JSON report and the patch where asked for."""
+    from trainperf import store
+
     if settings.json is not None:
         store.save(diagnosis, settings.json)
     if settings.patch is not None:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainperf import store
 from trainperf.errors import TrainperfError
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def find(run: Path | None, settings: Settings) -> Path:
 
     Raises `TrainperfError` if there is none.
     """
+    from trainperf import store
+
     own(settings.output_dir)
     if run is None:
         reports = store.diagnoses(settings.output_dir)

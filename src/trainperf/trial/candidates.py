@@ -208,8 +208,9 @@ class Changes:
         if not (reason or written.contents or patch.environment or patch.arguments):
             reason = "its edit changes nothing"
         if reason:
+            together = self.beneath and not self.write(ids).patch.skipped
             beneath = ", ".join(self.beneath)
-            return f"does not go together with {beneath}: {reason}" if beneath else reason
+            return f"does not go together with {beneath}: {reason}" if together else reason
         named = [finding for finding in self.findings if finding.id in all_ids]
         own = [finding for finding in named if finding.id in ids]
         fixes = [self.fixes[name] for name in all_ids if name in self.fixes]

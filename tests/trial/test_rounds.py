@@ -11,7 +11,7 @@ from trainperf.model import Equivalence, Finding, Outcome, Ratio, Run, Trials
 from trainperf.trial import rounds
 from trainperf.trial.budget import Costs
 from trainperf.trial.candidates import Candidate, Changes
-from trainperf.trial.outcome import STARTED_BEFORE, Baseline, Measured, Start, control_of
+from trainperf.trial.outcome import Baseline, Measured, control_of
 from trainperf.trial.parity import Band
 from trainperf.trial.planning import Freed, Plan, Subject
 from trainperf.trial.rounds import in_rounds
@@ -29,22 +29,10 @@ def alone(fix, speedup, variant="", width=0.02, **fields):
     return Measured(made, found, None)
 
 
-def rest(measured, candidates=()):
+def needless(measured, candidates):
     engine = SimpleNamespace(baseline=lambda holds=None: QUIET)
     costs = Costs(5.0, 0.1, epoch_s=None, cores=2, slots=8)
-    return rounds._rest(engine, costs, 2.3, measured, candidates)
-
-
-def needless(measured, candidates):
-    return rest(measured, candidates)[1]
-
-
-def test_time_is_kept_for_a_winner_that_compiles_to_start_once_more():
-    quick, slow = alone("fused", 1.2), replace(alone("compiled", 1.4), start=Start(65.0))
-    only = rest([slow])[0] - rest([alone("compiled", 1.4)])[0]
-    assert only == pytest.approx(STARTED_BEFORE * 60)
-    both = rest([slow, quick])[0] - rest([alone("compiled", 1.4), quick])[0]
-    assert both == pytest.approx(2 * STARTED_BEFORE * 60)  # put together, and repeated
+    return rounds._rest(engine, costs, 2.3, measured, candidates)[1]
 
 
 def test_no_other_change_of_the_input_is_tried_once_it_is_as_good_as_free():

@@ -21,11 +21,6 @@ OF_NOISE = 0.5
 """This share of the control's half-width is asked of a gain beyond its own interval; see below."""
 
 
-STARTED_BEFORE = 0.25
-"""Share of what a change compiles that a later process of it still waits for: minGPT took 62 s for
-its first step, and some 10 with what that had left in the caches."""
-
-
 @dataclass(frozen=True)
 class Start:
     """From the start of a process to its first update of the weights, in seconds.
@@ -43,10 +38,6 @@ class Start:
     def lead_s(self, step_s: float) -> float:
         """Seconds beyond its steady steps of `step_s`: what a training takes once."""
         return self.seconds if self.ready_s is None else self.ready_s - self.steps * step_s
-
-    def again_s(self, start_s: float) -> float:
-        """Seconds that its next start takes beyond the `start_s` of the unchanged script."""
-        return STARTED_BEFORE * max(0.0, self.seconds - start_s)
 
 
 def start_of(leg: Leg) -> Start | None:

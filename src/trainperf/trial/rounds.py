@@ -161,8 +161,8 @@ def _round(
             made = changes.join(ids)
             return made if isinstance(made, str) else replace(made, holds=holds, pairs=ON_TOP)
 
-        once_more_s = needed_s(costs.holding(holds)) + _slow_start_s(costs, came.winners)
-        until = clock.keeping(0.0 if isinstance(changes, GivenChanges) else once_more_s)
+        repeating_s = 0.0 if isinstance(changes, GivenChanges) else needed_s(costs.holding(holds))
+        until = clock.keeping(repeating_s)
         return Means(holds, engine.baseline(holds), join, engine.compare, until)
 
     stacked = stack(came.winners, means, partners)
@@ -177,11 +177,6 @@ def _round(
         )
     late_ones = any(one.late for one in measured)
     return replace(came, found=found, stacked=stacked, late=late_ones, planned=planned.chosen)
-
-
-def _slow_start_s(costs: Costs, winners: Sequence[Measured]) -> float:
-    """Seconds that a process with all of the winners starts later than that of the script."""
-    return sum(one.start.again_s(costs.start_s) for one in winners if one.start is not None)
 
 
 def _partners(came: Round) -> list[str]:
@@ -212,7 +207,6 @@ def _rest(
     costs = costs.holding(best.holds)
     stacks = len(came.winners) - 1 + len(_partners(came))
     keep_s = needed_s(costs) + costs.starting(stacks) + costs.comparing(stacks)
-    keep_s += (1 + stacks) * _slow_start_s(costs, came.winners)
     enough = (1 + WORTH) * (best.ratio.speedup if best.ratio is not None else math.inf)
     needless = {}
     for one in candidates if best.candidate.input else ():

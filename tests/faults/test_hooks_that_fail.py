@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).parents[1]
 pytestmark = [pytest.mark.script, pytest.mark.usefixtures("nothing_left")]
 
 HARNESS = """
@@ -48,6 +49,7 @@ from trainperf.child.timing.training import Training
 Plan._settled = lambda plan: False  # it warms up for ever
 Driver.wants_more = property(lambda self: False)  # and no longer than the script
 settings, source, modules = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3].split()
+TESTS = sys.argv[4]
 for module in modules:
     importlib.import_module(module)
 
@@ -70,7 +72,7 @@ def run(number):
                 for name, hook in frameworks.hooks().items():
                     if name in sys.modules:
                         hook(sys.modules[name], 0.0)
-            scope = {"__name__": "__main__"}
+            scope = {"__name__": "__main__", "TESTS": TESTS}
             exec(compile(source, "train.py", "exec"), scope)
             told["answer"] = scope["answer"]
         except BaseException as error:
@@ -137,6 +139,53 @@ for size in (8, 16):  # the second is captured anew
         update()
         answer.append(loss.item())
 """
+GRAPHED = """
+import sys, torch
+sys.path.insert(0, TESTS)
+from emulation import fake_cuda
+cuda = fake_cuda.install()
+def begin(graph, pool=None, capture_error_mode="global"):
+    cuda.capturing = True
+def end(graph):
+    cuda.capturing = False
+def only_outside(owner, name):  # CUDA ends the capture of a stream that is waited for
+    wait = getattr(owner, name)
+    def call(*given):
+        assert not cuda.capturing, f"{name} while a graph is captured"
+        return wait(*given)
+    setattr(owner, name, call)
+for owner, name in ((torch.cuda.Event, "query"), (torch.cuda.Event, "synchronize"),
+                    (torch.cuda, "synchronize")):
+    only_outside(owner, name)
+calls = {"__new__": lambda cls, keep_graph: object.__new__(cls), "__init__": lambda graph: None,
+         "capture_begin": begin, "capture_end": end, "replay": lambda graph: cuda.launch(0.001)}
+for name, does in calls.items():
+    setattr(torch._C._CUDAGraph, name, does)
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y, answer = torch.zeros(8, 4), torch.zeros(8, 1), []
+def step():
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    answer.append(loss.item())
+data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
+for epoch in range(2):
+    graph = torch.cuda.CUDAGraph()
+    for number, (a, b) in enumerate(torch.utils.data.DataLoader(data, batch_size=8)):
+        x.copy_(a)
+        y.copy_(b)
+        if number < 3:
+            step()
+        elif number == 3:
+            graph.capture_begin()
+            step()
+            graph.capture_end()
+        else:
+            graph.replay()
+"""
 KERAS = """
 import keras, numpy as np, tensorflow as tf
 keras.utils.set_random_seed(0)
@@ -167,6 +216,7 @@ answer.append(float(model.evaluate(x, y, verbose=0)))
 MODULES = {
     TORCH: "torch torch.cuda torch.amp.grad_scaler torch.utils.checkpoint torch.utils.data",
     CAPTURED: "torch torch._dynamo torch.utils.data",
+    GRAPHED: "torch torch.cuda torch.cuda.graphs torch.utils.data",
     KERAS: "keras tensorflow",
 }
 
@@ -180,13 +230,25 @@ MODULES = {
         pytest.param(
             CAPTURED, "around later", id="torch, captured, behind", marks=pytest.mark.long
         ),
+        pytest.param(GRAPHED, "around", id="torch, CUDA graph", marks=pytest.mark.long),
+        pytest.param(
+            GRAPHED, "around later", id="torch, CUDA graph, behind", marks=pytest.mark.long
+        ),
         pytest.param(KERAS, "around", id="keras", marks=pytest.mark.long),
         pytest.param(KERAS, "around later", id="keras, behind the call", marks=pytest.mark.long),
     ],
 )
 def test_a_hook_that_fails_leaves_the_script_as_it_is(tmp_path: Path, source: str, how: str):
     settings = {"folder": str(tmp_path / "run"), "parent": 1, "measure_s": 0.2, "steps": 1000}
-    words = [sys.executable, "-c", HARNESS, json.dumps(settings), source, MODULES[source]]
+    words = [
+        sys.executable,
+        "-c",
+        HARNESS,
+        json.dumps(settings),
+        source,
+        MODULES[source],
+        str(TESTS),
+    ]
     done = subprocess.run(
         words,
         cwd=tmp_path,

@@ -52,7 +52,7 @@ from trainperf.trial import Tried, planning, try_fixes
 from trainperf.trial.budget import Clock, telling
 from trainperf.trial.candidates import Candidate
 from trainperf.trial.legs.faults import why
-from trainperf.trial.repeat import FOR_LIFE
+from trainperf.trial.outcome import FOR_LIFE
 from trainperf.whole_training import Found, by_runs, ledger, plain_runs, with_changes
 from trainperf.whole_training.ledger import started_in
 from trainperf.whole_training.plain_runs import PlainRuns, Script, Version

@@ -25,10 +25,10 @@ from trainperf.run.caches import filled
 from trainperf.trial.budget import CACHES, Bench, Clock, budget_needed, telling
 from trainperf.trial.candidates import Candidate, Changes
 from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
-from trainperf.trial.outcome import Baseline, once_s
+from trainperf.trial.outcome import FOR_LIFE, Baseline, once_s
 from trainperf.trial.planning import SEED, Plan, Subject, plan
 from trainperf.trial.queue import Queue
-from trainperf.trial.repeat import FOR_LIFE, left_to_whole_runs, repeat
+from trainperf.trial.repeat import left_to_whole_runs, repeat
 from trainperf.trial.rounds import in_rounds
 from trainperf.trial.stack import Stacked
 

@@ -17,8 +17,6 @@ from trainperf.trial.legs.faults import LegFailed, NotCompared
 from trainperf.trial.queue import PROCESSES, Queue
 from trainperf.trial.ratio import FEWEST, of_two
 
-FOR_LIFE = 1.35
-"""Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 FAR_BEYOND = 2.0
 """From this gain on one more pair of processes tells enough."""
 PAIRS = 8

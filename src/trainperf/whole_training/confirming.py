@@ -30,8 +30,8 @@ from trainperf.rewrite.diff import changed_lines
 from trainperf.trial import Tried, planning
 from trainperf.trial.budget import Clock, telling
 from trainperf.trial.candidates import variants
-from trainperf.trial.outcome import floor
-from trainperf.trial.repeat import FOR_LIFE, WHOLE_RUNS_S
+from trainperf.trial.outcome import FOR_LIFE, floor
+from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
 from trainperf.whole_training.plain_runs import (
     AS_IT_IS,

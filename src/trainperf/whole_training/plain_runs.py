@@ -13,8 +13,9 @@ from trainperf.run.caches import filled, private
 from trainperf.run.launch import Finished, run_to_its_end
 from trainperf.trial.budget import Clock, Say
 from trainperf.trial.legs.faults import how_ended
+from trainperf.trial.outcome import FOR_LIFE
 from trainperf.trial.parity import Parity, judge_printed
-from trainperf.trial.repeat import FOR_LIFE, MARGIN
+from trainperf.trial.repeat import MARGIN
 
 CLEARLY = 1.05
 """The slower run with a change must be so many times as fast as the quicker one without."""

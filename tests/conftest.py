@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import uuid
@@ -23,6 +24,8 @@ for _name in [name for name in os.environ if name.startswith(("AWS_", "SM_", "TR
         del os.environ[_name]
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+# Imported behind TensorFlow, Triton ends the process (the LLVM of both): on a CPU nothing needs it.
+sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
 
 SOCKETS = 70
 """A folder for temporary files whose name is longer has no room for sockets: the kernel allows

@@ -28,11 +28,12 @@ def asked(
     with serving(answer) as server:
         place, servers = server.url.removeprefix("http://"), []
 
-        def connect(name: str, timeout: float, **_: object) -> http.client.HTTPConnection:
-            servers.append(name)
-            return http.client.HTTPConnection(place, timeout=timeout)
+        class Connection(http.client.HTTPConnection):
+            def __init__(self, name: str, timeout: float, **_: object) -> None:
+                servers.append(name)
+                super().__init__(place, timeout=timeout)
 
-        monkeypatch.setattr(http.client, "HTTPSConnection", connect)
+        monkeypatch.setattr(http.client, "HTTPSConnection", Connection)
         monkeypatch.setenv("no_proxy", "*")
         monkeypatch.setattr("urllib.request._opener", None)
         found = with_regions(objects, "eu-north-1")

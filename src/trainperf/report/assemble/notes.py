@@ -307,6 +307,11 @@ _WAYS_OUT: tuple[tuple[str, str | Callable[[Recording], str]], ...] = (
         ),
         "CUDA does not start: `trainperf doctor` says why",
     ),
+    (
+        r"\bstty size\b|Inappropriate ioctl",
+        "The script asks its terminal how wide it is, and has none here, as in a job: let it take 80 "
+        "columns there (`shutil.get_terminal_size()` does)",
+    ),
 )
 """How scripts fail before they train, and what to do: the first that fits and has a word."""
 

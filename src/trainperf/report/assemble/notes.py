@@ -309,8 +309,10 @@ _WAYS_OUT: tuple[tuple[str, str | Callable[[Recording], str]], ...] = (
     ),
     (
         r"\bstty size\b|Inappropriate ioctl",
-        "The script asks its terminal how wide it is, and has none here, as in a job: let it take 80 "
-        "columns there (`shutil.get_terminal_size()` does)",
+        (
+            "The script asks its terminal how wide it is, and has none here, as in a job: "
+            "`shutil.get_terminal_size()` takes 80 columns then"
+        ),
     ),
 )
 """How scripts fail before they train, and what to do: the first that fits and has a word."""

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from trainperf.model import Control, Diagnosis, Outcome, Proof, Trial, by_fix
 from trainperf.model import words as units
+from trainperf.model.findings import OPEN
 from trainperf.report.document import (
     BAD,
     CHANGES,
@@ -139,7 +140,8 @@ def came_to(trial: Trial, diagnosis: Diagnosis) -> tuple[str, str]:
         return GROUPS[BEATEN]
     if trial.outcome is Outcome.NOT_TRIED and trial.speedup is not None:
         return GROUPS[ALONE]
-    return GROUPS[UNDECIDED if trial.undecided else trial.outcome]
+    noise = trial.outcome is Outcome.NO_EFFECT and (trial.speedup or 1.0) < 1 / OPEN
+    return GROUPS[UNDECIDED if noise or trial.undecided else trial.outcome]
 
 
 def came_with(trial: Trial, why: str, full: bool = True) -> str:

@@ -89,11 +89,11 @@ def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        masked = None
-        # One may be made for batches of one shape only.
+        # A model may be made for batches of one shape only.
         with Attempt(driver.process, "the model on a batch without its padding"):
-            masked = padding.masks_padding(list(driver.loops.models.calls.values()))
-        driver.record.write("padding", **found, masked=masked)
+            calls = list(driver.loops.models.calls.values())
+            found |= padding.without_padding(driver, calls)
+        driver.record.write("padding", **found)
 
 
 def _framework(driver: Any) -> None:

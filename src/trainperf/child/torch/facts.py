@@ -102,7 +102,8 @@ def _framework(driver: Any) -> None:
     with Attempt(driver.process, "facts about the GPUs"):
         seen = gpus_seen()
     keras: Any = sys.modules.get("keras")
-    on_torch = keras is not None and keras.backend.backend() == "torch"
+    backend = getattr(keras, "backend", None)  # a folder of the user's may be named so
+    on_torch = backend is not None and backend.backend() == "torch"
     driver.record.write(
         "framework",
         name="torch",

@@ -105,6 +105,31 @@ def test_what_a_model_reads_of_the_padding_changes_the_experiment(
     assert cause.equivalence is equivalence
 
 
+@pytest.mark.parametrize("given", ["", ", shuffle=True", ", shuffle=True, drop_last=True"])
+def test_batches_taken_whole_are_those_that_were_stacked(given: str) -> None:
+    text = f"import torch\n\nloader = ▸torch.utils.data.DataLoader(data, 4{given})◂\n"
+    script, sites = script_of(text)
+    before = executed(script.source(sites[0].file).text, {"data": PAIRS})["loader"]
+    repair("torch_whole_batches", script, sites, {})
+    after = executed(changed(script), {"data": PAIRS})["loader"]
+    assert len(after) == len(before)
+    seen = []
+    for loader in (before, after):
+        torch.manual_seed(3)
+        seen.append([list(loader), torch.rand(1)])
+    (stacked, drew), (whole, drew_after) = seen
+    assert drew == drew_after
+    for old, new in zip(stacked, whole, strict=True):
+        assert type(old) is type(new)
+        assert all(
+            one.dtype == other.dtype and one.equal(other)
+            for one, other in zip(old, new, strict=True)
+        )
+
+
+PAIRS = torch.utils.data.TensorDataset(torch.randn(10, 3), torch.arange(10))
+
+
 @pytest.mark.parametrize("name", ["torch_padding", "torch_length_batches"])
 def test_only_a_model_that_was_run_without_its_padding_has_a_bound(name: str) -> None:
     recorded = zoo.load("padded_to_the_longest_of_all")

@@ -88,8 +88,9 @@ class TorchItemWork(Fix):
         """Find items that take longer than collating, or were not timed and can be kept."""
         loader, timed, kept = evidence.torch.loader, stage_seconds(evidence), _keepable(evidence)
         items, collate = timed.get(ITEM), timed.get(COLLATE, 0.0)
-        if (not kept) if items is None else (collate > items):
-            return None
+        in_tensors = loader.dataset == "TensorDataset" and not loader.workers
+        if in_tensors or ((not kept) if items is None else (collate > items)):
+            return None  # from memory into memory; see `torch_whole_batches`
         place = _edited_place(evidence) if kept else loader.item or loader.where
         return Cause(
             title="Each sample takes long to make",

@@ -16,6 +16,7 @@ from trainperf.model import (
     Missing,
     Outcome,
     Spent,
+    Stack,
     Trial,
     Trials,
     Verdict,
@@ -132,12 +133,16 @@ def passes(evidence: Evidence) -> str:
 
 
 def verdict_after(
-    evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial]
+    evidence: Evidence,
+    findings: tuple[Finding, ...],
+    trials: Sequence[Trial],
+    stack: Stack | None = None,
 ) -> Verdict:
     """The final verdict, of `findings` in the order that the trials gave them.
 
     If something was kept, it names what that repairs. Else what was tried and rejected says
-    no more what the step could gain, and healthy is what was examined and tried.
+    no more what the step could gain, and healthy is what was examined and tried. Of several
+    changes that were kept and measured together, as the `stack`, it says what all of them gave.
     """
     came = by_fix(trials)
     case = Case(evidence, findings)
@@ -145,7 +150,7 @@ def verdict_after(
     if case.first is not None and best is not None and best.kept:
         larger = _larger(findings, came, best)
         before = _answer(Case(evidence, (larger, *findings)) if larger else case)
-        answer = _kept(before, case.first, best, evidence, stays=larger is not None)
+        answer = _kept(before, case.first, best, evidence, stack, stays=larger is not None)
         return answer.verdict(evidence.known_utilization)
     left = tuple(finding for finding in findings if _stands(finding, came.get(finding.id)))
     answer = _answer(Case(evidence, left), trials)
@@ -178,7 +183,13 @@ def _larger(findings: Sequence[Finding], came: Mapping[str, Trial], best: Trial)
 
 
 def _kept(
-    before: Answer, first: Finding, best: Trial, evidence: Evidence, *, stays: bool = False
+    before: Answer,
+    first: Finding,
+    best: Trial,
+    evidence: Evidence,
+    stack: Stack | None,
+    *,
+    stays: bool,
 ) -> Answer:
     """The answer with the repair that was kept: on its side of the step, by its name.
 
@@ -186,11 +197,16 @@ def _kept(
     does one that gives less than what a step surely loses on another side. One that `stays` names
     what is larger.
     """
-    gave = ""
-    if figure := measured(best.speedup, best.low, best.high):
+    gave, by, gain = "", "", (best.speedup, best.low, best.high)
+    several = stack is not None and stack.together and len(stack.fixes) > 1
+    if stack is not None and several and best.basis == "steps" and best.fix in stack.fixes:
+        both = "both" if len(stack.fixes) == 2 else f"all {len(stack.fixes)}"
+        by = f" with {both} kept changes"
+        gain = stack.speedup, stack.low, stack.high
+    if figure := measured(*gain):
         ran = "the whole script ran" if best.basis == "whole runs" else "the steps ran"
         ran = f"{_place(evidence.outside.turn)} is" if best.basis == "calls" else ran
-        gave = f" Repaired, {ran} {figure} as fast."
+        gave = f" Repaired, {ran} {figure} as fast{by}."
     side, named = first.category, f" {first.title}."
     if share_compared(first, best, evidence) < MOST_OF_IT and mostly_outside(Case(evidence)):
         return replace(before, more=before.more + gave)

@@ -126,6 +126,7 @@ SCRIPTS = {
     ),
     **_of("tests/real", "", "compiled_lengths", extra_s=20.0),
     **_of("tests/real", "", "ranks_alike", launcher=RANKS, env={"OMP_NUM_THREADS": "4"}),
+    **_of("tests/real", "", "threads_beside_workers", env={"OMP_NUM_THREADS": ""}),  # not set
     **_of("tests/real", "", "uneven_parts", launcher=RANKS),
     "uneven_pretrained": Script("tests/real/uneven_parts.py", ("pretrained",), RANKS),
     **_of("tests/real", "", "validation_as_long", env={"TF_NUM_INTRAOP_THREADS": "1"}),

@@ -8,9 +8,8 @@ import pytest
 
 from rewriting import finding_of
 from trainperf.fixes import by_id
-from trainperf.model import Finding, Patch, Site
+from trainperf.model import Finding, Site
 from trainperf.patch.patch import answered
-from trainperf.rewrite.diff import unified
 from trainperf.rewrite.script import default_reader
 
 BEFORE = """\
@@ -45,9 +44,8 @@ def finding(file: Path, *lines: int) -> Finding:
 def is_answered(folder: Path, after: str, *lines: int) -> bool:
     file = folder / "train.py"
     file.write_text(BEFORE)
-    patch = Patch(unified("train.py", BEFORE, after), ("a_fix",), root=str(folder))
-    one = finding(file, *lines)
-    return answered([one], patch, Site(str(file), FIT), default_reader) == (one,)
+    one, made = finding(file, *lines), {str(file): after.encode()}
+    return answered([one], made, Site(str(file), FIT), default_reader) == (one,)
 
 
 IN_LOOP = BEFORE.replace("model.predict(", "model.predict_on_batch(")
@@ -93,6 +91,5 @@ def test_code_that_the_patch_edits_is_answered(
 
 
 def test_a_file_that_cannot_be_read_answers_nothing(tmp_path: Path) -> None:
-    patch = Patch(unified("train.py", BEFORE, IN_LOOP), ("a_fix",), root=str(tmp_path))
-    one = finding(tmp_path / "train.py", 4)
-    assert answered([one], patch, None, default_reader) == ()
+    one, made = finding(tmp_path / "train.py", 4), {str(tmp_path / "train.py"): IN_LOOP.encode()}
+    assert answered([one], made, None, default_reader) == ()

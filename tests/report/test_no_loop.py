@@ -87,6 +87,10 @@ MISSING = "train.py: error: the following arguments are required: --data\n"
         (failed("No CUDA GPUs are available", gpus=(card(),)), "sees no GPU, though the driver"),
         (failed("Found no NVIDIA driver", gpu_reason=NO_DRIVER), f"asks for one: {NO_DRIVER}"),
         (failed("The NVIDIA driver on your system is too old (found version 11040)"), "doctor"),
+        (
+            printed("    _, width = os.popen('stty size', 'r').read().split()\nValueError: not\n"),
+            "The script asks its terminal how wide it is",
+        ),
         (failed("CUDA unknown error - this may be due to an incorrectly set up"), "doctor"),
     ],
 )

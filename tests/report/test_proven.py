@@ -170,7 +170,7 @@ def test_advice_on_code_that_the_patch_edits_is_answered(tmp_path: Path, edited:
     kept = Trial("torch_autocast", Outcome.KEPT, "", 1.43, 1.38, 1.49, kept=True)
     diff = unified("train.py", file.read_text(), "three()\ntwo()\n")
     patch = Patch(diff, ("torch_autocast",), root=str(tmp_path))
-    done = replace(tried(kept), patch=patch)
+    done = replace(tried(kept), patch=patch, sources={str(file): b"three()\ntwo()\n"})
     after = _proven(
         first(HEALTHY, (own, setting), tmp_path), HEALTHY, (HIDDEN,), done, edits_in(str(tmp_path))
     )

@@ -10,6 +10,7 @@ from markupsafe import escape
 from reporters.rendering import FINDINGS, TRIALS, coloured, of, part, text
 from reporters.samples import (
     ALL_OUTCOMES,
+    CACHE,
     INPUT_BOUND,
     INTERRUPTED,
     KEPT,
@@ -21,6 +22,7 @@ from reporters.samples import (
     trial,
 )
 from trainperf.model import Diagnosis, Outcome, Training, Trial, Trials
+from trainperf.model.words import bound
 from trainperf.report.level import failing
 from trainperf.report.sections.findings import EXPERIMENT as HEADING
 from trainperf.report.sections.training import HEADING as TRAINING
@@ -62,10 +64,19 @@ def test_a_finding_that_was_not_tried_keeps_its_advice_its_bound_and_the_reason(
     report = part(text(INTERRUPTED, 100), FINDINGS)
     assert "not tried: interrupted" in report
     assert TRIED.findings[1].advice in report
-    bound = "at most 4.0× as fast"
-    assert f"\x1b[1;32m{bound}" in coloured(INPUT_BOUND)
+    told = "at most 4.0× as fast"
+    assert f"\x1b[1;32m{told}" in coloured(INPUT_BOUND)
     untried = replace(INPUT_BOUND, trials=(*TRIED.trials[1:2],))
-    assert f"\x1b[1m{bound}" in coloured(untried)
+    assert f"\x1b[1m{told}" in coloured(untried)
+
+
+def test_a_finding_that_was_not_tried_has_one_figure() -> None:
+    skipped = Trial(CACHE.id, Outcome.NOT_TRIED, "interrupted", bound=9.9)
+    other = Trial("tf_interleave_parallel", Outcome.NOT_TRIED, "interrupted", bound=8.8)
+    report = text(replace(INPUT_BOUND, trials=(skipped, other)), 100, full=True)
+    assert f"{bound(CACHE.bound)} as fast" in report
+    assert "at most 8.8× predicted" in report  # it has no advice
+    assert "9.9×" not in report
 
 
 # ----------------------------------------------------------------------------- the table

@@ -1,5 +1,6 @@
 """The changes that stay kept for the whole training, and those that only whole runs show."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -23,6 +24,7 @@ from trainperf.model import (
 from trainperf.patch.patch import Edits
 from trainperf.trial import Tried, planning
 from trainperf.trial.budget import Clock
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.whole_training import Found, confirming, reserved_s
 from trainperf.whole_training.plain_runs import PlainRuns
 
@@ -85,8 +87,10 @@ def kept(script):
 
 @pytest.fixture
 def confirm(monkeypatch, tmp_path, kept):
-    def confirmed(runs, tried=kept, before=BEFORE, findings=(), left=100.0, observed_s=None):
-        asked = []
+    def confirmed(
+        runs, tried=kept, before=BEFORE, findings=(), left=100.0, observed_s=None, fails=None
+    ):
+        asked, confirmed.ran = [], []
 
         def runner(script, versions, once=False):
             asked.append(versions)
@@ -98,8 +102,9 @@ def confirm(monkeypatch, tmp_path, kept):
         found = Found(tuple(findings), Edits(tmp_path, by_id()))
         run = Run(("python", "train.py"), str(tmp_path), "train.py")
         came = confirming.confirm(
-            tried, found, before, run, tmp_path, clock, lambda event: None, observed_s=observed_s
-        )
+            tried, found, before, run, tmp_path, clock, lambda event: None, 60.0, observed_s,
+            lambda findings, ids: confirmed.ran.append(ids) or fails,
+        )  # fmt: skip
         confirmed.asked = asked
         return came
 
@@ -258,6 +263,31 @@ def test_what_was_timed_in_place_is_kept_without_whole_runs(confirm, timed, last
     assert (whole.basis, whole.seconds_after) == ("ledger", pytest.approx(6.0))
     assert (whole.low, whole.high) == pytest.approx((12.0 - 6.4, 12.0 - 5.5))
     assert whole.reason == "whole runs would take 300 s"
+    assert confirm.ran == [("keras_predict_in_loop",)]
+
+
+@pytest.mark.parametrize(
+    ("fails", "outcome"),
+    [
+        (LegFailed("fails: AttributeError: no attribute 'numpy'"), Outcome.FAILED),
+        (OutOfTime("was not run: out of budget"), Outcome.NOT_TRIED),
+    ],
+)
+def test_what_was_timed_in_place_and_does_not_run_is_not_kept(
+    confirm, timed, lasting, fails, outcome
+):
+    tried, whole = confirm(TOO_LONG, NOTHING, lasting, [timed], 20.0, fails=fails)
+    (trial,) = tried.trials
+    assert (trial.outcome, trial.kept, trial.late) == (
+        outcome,
+        False,
+        outcome is not Outcome.FAILED,
+    )
+    assert trial.reason.endswith(f"but the changed script {fails}")
+    assert (tried.patch.diff, tried.sources) == ("", {}), (
+        "nor is it in a patch of what was not tried"
+    )
+    assert [one.after_s for one in whole.items] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -303,6 +333,22 @@ def test_a_place_that_cannot_be_edited_gives_nothing(confirm, timed, lasting, sc
     fits = replace(second, end_col=24)
     both = replace(both, where=(*timed.where, fits))
     assert confirm(TOO_LONG, NOTHING, lasting, [both])[0].trials[0].kept
+
+
+def test_places_of_a_notebook_are_judged_by_the_lines_of_its_cells(
+    confirm, timed, lasting, tmp_path
+):
+    book = tmp_path / "train.ipynb"
+    cells = [{"cell_type": "code", "source": text} for text in ("import numpy as np\n", SOURCE)]
+    book.write_text(json.dumps({"cells": [*cells, cells[1]], "nbformat": 4, "metadata": {}}))
+    ratio = (4.0, 3.2, 5.0)
+    places = [Site(str(book), at, col=12, end_line=at, end_col=41) for at in (2004, 3004)]
+    both = replace(timed, where=tuple(places), data={"rows": [1, 1]})
+    both = replace(both, in_place=replace(timed.in_place, ratios=(ratio, ratio)))
+    assert confirm(TOO_LONG, NOTHING, lasting, [both])[0].trials[0].kept
+    left = json.dumps({"cells": cells, "nbformat": 4, "metadata": {}})
+    book.write_text(left)  # of the second place there is nothing to be edited
+    assert not confirm(TOO_LONG, NOTHING, lasting, [both], left=20.0)[0].trials[0].kept
 
 
 # ----------------------------------------------------- a training that ends by itself

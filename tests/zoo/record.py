@@ -40,6 +40,8 @@ def record(script: Script) -> Recorded:
         shutil.copytree(script.folder, work, ignore=shutil.ignore_patterns("__pycache__"))
         temporary.mkdir()
         env = {**QUIET, "TMPDIR": str(temporary), **script.env}
+        if not env["OMP_NUM_THREADS"]:
+            del env["OMP_NUM_THREADS"]
         if script.library:
             library = REPOSITORY / script.library
             shutil.copytree(library, packages / library.name)

@@ -40,9 +40,9 @@ from trainperf.report.assemble.notes import experiment_changes
 from trainperf.rewrite.script import Script, default_reader
 from trainperf.run.spawn import Interrupted
 from trainperf.samplers.contention import busy_cores
-from trainperf.trial import Freed, Subject, Tried, try_fixes
-from trainperf.trial.budget import Clock, steps_of_a_pass
-from trainperf.trial.repeat import WHOLE_RUNS_S
+from trainperf.trial import Freed, Subject, Tried, run_once, try_fixes
+from trainperf.trial.budget import Clock, Costs, costs_of, steps_of_a_pass
+from trainperf.trial.repeat import SLACK, WHOLE_RUNS_S
 from trainperf.whole_training import Found, confirm, ledger, reserved_s
 
 LOOK_S = 0.25
@@ -141,6 +141,10 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
         real, steps = evidence.times.real_, steps_of_a_pass(evidence)
         epoch_s = steps * real.seconds if steps and isinstance(real, Measure) else None
         deadline -= reserved_s(found, before, deadline - time.monotonic(), epoch_s)
+    costs = costs_of(observed.recording, evidence, request.inspect(), 1)
+    if isinstance(costs, Costs) and any(finding.in_place for finding in findings):
+        once_s = SLACK * (costs.start_s + evidence.outside.seconds)
+        deadline -= min(once_s, (deadline - time.monotonic()) / 2)
     subject = observed.subject(found, deadline, training=before, freed=free)
     tried = try_fixes(subject, observed.interrupted, observed.on_event)
     kept = {trial.fix for trial in tried.trials if trial.kept}
@@ -148,6 +152,7 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
         found, findings=(*findings, *(finding for finding in behind if finding.id in kept))
     )
     recording, full_s = observed.recording, request.full_run_s
+    clock = Clock(max(observed.deadline, time.monotonic() + full_s), observed.interrupted)
     over = recording.ending is Ending.FINISHED
     tried, whole = confirm(
         tried,
@@ -155,10 +160,11 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
         before,
         request.run,
         request.folder,
-        Clock(max(observed.deadline, time.monotonic() + full_s), observed.interrupted),
+        clock,
         observed.on_event,
         max(WHOLE_RUNS_S, full_s),
         recording.ended - recording.started if over else None,
+        partial(run_once, subject, costs, clock, observed.on_event),
     )
     proven = _proven(first, evidence, (*hidden, *behind), tried, found.edits)
     findings = tuple(of_second_round(finding, tried.trials, free) for finding in proven.findings)
@@ -288,7 +294,7 @@ def _proven(
     findings = parts.read_or(
         shown, "the order after the trials", rank.after_trials, shown, tried.trials, evidence
     )
-    judged_by = evidence, findings, tried.trials
+    judged_by = evidence, findings, tried.trials, tried.stack
     answer = parts.read_or(first.verdict, "the verdict", rank.verdict_after, *judged_by)
     return replace(
         first,
@@ -337,7 +343,7 @@ def _answered(findings: Iterable[Finding], evidence: Evidence, tried: Tried) -> 
     own = (
         finding for finding in findings if concern(finding) in OWN_CODE and finding.id not in came
     )
-    return answered(own, tried.patch, evidence.loop.where, default_reader)
+    return answered(own, tried.sources, evidence.loop.where, default_reader)
 
 
 def pasteable(findings: Iterable[Finding], edits: Edits) -> tuple[Finding, ...]:

@@ -140,6 +140,7 @@ def loop(observed: Observed) -> Loop:
     per_step = int(facts.get("batches_per_step") or 1)
     steps = math.ceil(batches / per_step) if batches else None
     opened = next(observed.of("opens_each"), {})
+    around = next(observed.of("length"), {}).get("loops")
     of_batch = {"batch_size": sequences.get("samples") or facts.get("batch_size")}
     of_batch |= {name: sequences.get(name) for name in ("tokens", "real_tokens")}
     return read_as(
@@ -147,6 +148,7 @@ def loop(observed: Observed) -> Loop:
         facts,
         kind="iterator" if observed.start["kind"] == "argument" else observed.start["kind"],
         where=facts.get("where") or observed.start.get("where"),
+        head=around[0] if around else None,
         **{name: known and known * per_step for name, known in of_batch.items()},
         epoch_steps=steps,
         clock=observed.start.get("clock"),

@@ -309,7 +309,8 @@ class Padding:
     `longest_length` if each batch were padded to its own longest; None if not known.
     `quartiles` are lengths that a quarter, a half and three quarters of the sequences stay
     below. `place` says where in a batch its sequences are, and `masked` whether the model gave
-    the same without their padding; None where that is not known. `side` is where padding stands,
+    the same without their padding, `follows` how much of its forward's time goes with the padded
+    length (1: all of it); None where that is not known. `side` is where padding stands,
     "start" or "end" of a sequence.
     """
 
@@ -321,6 +322,7 @@ class Padding:
     quartiles: tuple[int, ...] = ()
     place: PaddedPlace | None = None
     masked: bool | None = None
+    follows: float | None = None
     side: str = "end"
 
 
@@ -343,6 +345,7 @@ class Loop:
 
     kind: Literal["fit", "iterator", "call", "update", ""]
     where: Site | None = None
+    head: Site | None = None  # the loop of the script around the steps, as far as it was seen
     batch_size: int | None = None
     batch_bytes: int | None = None
     batch_dtypes: tuple[str, ...] = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
-import os
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -179,23 +178,27 @@ def hash_of(path: str, data: bytes) -> str:
     return hashlib.sha256(as_run(path, data)).hexdigest()
 
 
-def answered(
-    findings: Iterable[Finding], patch: Patch, training: Site | None, read: Reader
-) -> tuple[Finding, ...]:
-    """The findings all of whose places the patch edits.
+def changed(file: str, after: Mapping[str, bytes], read: Reader) -> frozenset[int]:
+    """The lines of a source, of a notebook those of its cells, that are others `after` a patch."""
+    before = read(file)
+    return changed_lines(parsed(file, before).text, parsed(file, after.get(file, before)).text)
 
-    It edits a place where it changes its statement, or the innermost loop around it: but for
-    the loop that trains, at `training`, whose steps hold all that is left to be found.
+
+def answered(
+    findings: Iterable[Finding], after: Mapping[str, bytes], training: Site | None, read: Reader
+) -> tuple[Finding, ...]:
+    """The findings all of whose places are edited in the files as they are `after` a patch.
+
+    A place is where its statement is changed, or the innermost loop around it: but for the loop
+    that trains, at `training`, whose steps hold all that is left to be found.
     """
 
     def edits(place: Site) -> bool:
-        name = os.path.relpath(place.file, patch.root).replace("\\", "/")
-        changed = changed_lines(patch.diff, name)
         try:
-            lines = _lines_around(place, training, read) if changed else set()
+            there = changed(place.file, after, read)
+            return bool(there and there & _lines_around(place, training, read))
         except (OSError, ValueError, CannotRewrite):
             return False
-        return bool(changed & lines) and not is_notebook(place.file)
 
     return tuple(one for one in findings if one.where and all(map(edits, one.where)))
 

@@ -73,21 +73,8 @@ def _header(path: str) -> str:
     return path + "\t" if " " in path else path
 
 
-_RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-
-
-def changed_lines(diff: str, path: str) -> frozenset[int]:
-    """The lines of a file that a diff changes or takes away, by their numbers before it.
-
-    `path` is as in `unified`.
-    """
-    found, line, left, wanted = set[int](), 0, 0, False
-    for text in _lines(diff):
-        if not left and text.startswith("+++ "):
-            wanted = text == f"+++ {_header('b/' + path)}\n"
-        elif not left and (ranges := _RANGES.match(text)):
-            line, left = int(ranges[1]), int(ranges[2] or 1)
-        elif left and text[0] in " -":
-            found |= {line} if wanted and text[0] == "-" else set()
-            line, left = line + 1, left - 1
-    return frozenset(found)
+def changed_lines(before: str, after: str) -> frozenset[int]:
+    """The lines of a text that another one changes or leaves out, by their numbers before it."""
+    parts = difflib.SequenceMatcher(None, _lines(before), _lines(after)).get_opcodes()
+    spans = (range(start + 1, end + 1) for tag, start, end, _, _ in parts if tag != "equal")
+    return frozenset(line for span in spans for line in span)

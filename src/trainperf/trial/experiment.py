@@ -21,12 +21,14 @@ from trainperf.model import (
     Trial,
     Trials,
 )
+from trainperf.recording.run import Epoch
 from trainperf.run.caches import filled
-from trainperf.trial.budget import CACHES, Bench, Clock, budget_needed, telling
+from trainperf.trial.budget import CACHES, Bench, Clock, Costs, budget_needed, telling
 from trainperf.trial.candidates import Candidate, Changes
+from trainperf.trial.fresh import FreshProcesses
 from trainperf.trial.legs.faults import Ended, LegFailed, OutOfTime
 from trainperf.trial.outcome import FOR_LIFE, Baseline, once_s
-from trainperf.trial.planning import SEED, Plan, Subject, plan
+from trainperf.trial.planning import SEED, Plan, Subject, leg_run, plan
 from trainperf.trial.queue import Queue
 from trainperf.trial.repeat import left_to_whole_runs, repeat
 from trainperf.trial.rounds import in_rounds
@@ -92,6 +94,36 @@ def try_fixes(
     how = replace(done.trying, seconds=seconds, seed=SEED, interrupted=interrupted())
     trials = _beside(done.trials, left_out)
     return replace(done, trying=how, trials=trials, ended=isinstance(failure, Ended))
+
+
+def run_once(
+    subject: Subject,
+    costs: Costs | str,
+    clock: Clock,
+    on_event: Callable[[Event], None],
+    findings: tuple[Finding, ...],
+    ids: Sequence[str],
+) -> LegFailed | None:
+    """Why the script with the changes of some `ids` fails, run once; None where it does not.
+
+    It comes to its first slice, and where there is time for it through a turn as it is written,
+    with what stands between two epochs.
+    """
+    run, turn = leg_run(subject, {}), subject.evidence.outside
+    candidate = Changes(run, findings, subject.edits).join(ids)
+    assert isinstance(candidate, Candidate)
+    if isinstance(costs, str):
+        return OutOfTime(f"was not run: {costs}")
+    left_s = clock.left - costs.starting(1, candidate.warm_up_epochs)
+    if left_s < 0:
+        return OutOfTime(f"was not run: {clock.reason}")
+    if turn.turn in ("fit", "epoch"):
+        candidate = replace(candidate, holds=Epoch(turn.steps, turn.seconds, written=True))
+    bench = Bench(run, subject.folder / "once", costs, telling(on_event))
+    with bench.guard() as guard:
+        bench.say(f"{candidate.name}, once", None)
+        process = FreshProcesses(bench, guard).process(candidate, clock, left_s > turn.seconds)
+    return None if isinstance(process.failure, Ended) else process.failure
 
 
 def _beside(trials: Sequence[Trial], others: Iterable[Trial]) -> tuple[Trial, ...]:

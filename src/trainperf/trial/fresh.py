@@ -87,9 +87,9 @@ class FreshProcesses:
         before = last if alike else self._again(candidate.holds, clock)
         if before is None:
             return Measured(candidate, failure=OutOfTime())
-        changed, compared = [self._process(candidate, clock)], None
+        changed, compared = [self.process(candidate, clock)], None
         if changed[0].slices and not changed[0].failure:
-            changed.append(self._process(candidate, clock))
+            changed.append(self.process(candidate, clock))
             after = self._again(candidate.holds, clock)
             if after is not None and not changed[1].failure:
                 compared = _compare(before, changed, after)
@@ -99,7 +99,7 @@ class FreshProcesses:
 
     def _again(self, holds: Epoch | None, clock: Clock) -> Process | None:
         """Run the unchanged script once more; None if it made no slice."""
-        process = self._process(replace(self._script, holds=holds), clock)
+        process = self.process(replace(self._script, holds=holds), clock)
         if process.slices:
             self._unchanged.append(process)
             return process
@@ -107,8 +107,8 @@ class FreshProcesses:
             raise process.failure or OutOfTime(NO_SLICE)
         return None
 
-    def _process(self, candidate: Candidate, clock: Clock) -> Process:
-        """A process of a candidate, or of the unchanged script, and its slices."""
+    def process(self, candidate: Candidate, clock: Clock, most: int = SLICES) -> Process:
+        """A process of a candidate, or of the unchanged script, and its slices, so many at most."""
         self.legs += 1
         costs, slices, holds = self._bench.costs, list[Slice](), candidate.holds
         folder = self._bench.folder / "alone" / f"{LEG}{self.legs}"
@@ -120,7 +120,7 @@ class FreshProcesses:
             if leg.starting:
                 leg.give_up(OutOfTime())
             step_s = costs.holding(holds).step_s * leg.work_per_step
-            while not leg.failure and len(slices) < SLICES and not clock.over():
+            while not leg.failure and len(slices) < most and not clock.over():
                 piece, step_s = take(leg, step_s, leg.slowest_s, clock.over, holds)
                 slices += [] if piece is None else [piece]
         except LegFailed as failed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,7 +44,7 @@ from trainperf.trial.candidates import (
     decided_in_the_loop,
 )
 from trainperf.trial.contest import WORTH
-from trainperf.trial.legs.environment import Environment, environment, grows
+from trainperf.trial.legs.environment import environment, grows
 from trainperf.trial.legs.ports import shared_port
 from trainperf.trial.legs.room import TWO, Room, room
 from trainperf.trial.ranks import count, launcher, obstacle
@@ -155,7 +155,7 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     alike = environment(evidence, given, subject.neighbours_cores, repeated)
     apart = obstacle(subject.recording.events, socket.gethostname())
     ends = subject.recording.ending is Ending.FINISHED
-    changes, chosen, skipped = _to_try(subject, _leg_run(subject, ranks, alike))
+    changes, chosen, skipped = _to_try(subject, leg_run(subject, alike.variables))
 
     def none(reason: str, why: str = "", needed: float | None = None, late: bool = False) -> Plan:
         untried = (candidate.skipped(why or reason, late) for candidate in chosen)
@@ -207,9 +207,10 @@ def plan(subject: Subject, clock: Clock) -> Plan:
     return Plan(changes, tuple(chosen), tuple(skipped), how, costs, frozenset(alike.variables))
 
 
-def _leg_run(subject: Subject, ranks: int, alike: Environment) -> Run:
-    """The observed run as a leg."""
+def leg_run(subject: Subject, variables: Mapping[str, str]) -> Run:
+    """The observed run as a leg, with variables that the user has not set."""
     run, evidence = subject.recording.run, subject.evidence
+    ranks = count(subject.recording.events)
     seed = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0")}
     compiled = private(os.environ | run.env, subject.folder / CACHES)
     return replace(
@@ -222,7 +223,7 @@ def _leg_run(subject: Subject, ranks: int, alike: Environment) -> Run:
             settles=settles(evidence, ranks),
             pass_steps=pass_steps(evidence),
         ),
-        env={**seed, **alike.variables, **run.env, **compiled},
+        env={**seed, **variables, **run.env, **compiled},
     )
 
 

@@ -127,7 +127,7 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
     cost = max(fitting, key=lambda cost: cost.share, default=None)
     if cost is not None:
         return f"{text}, mostly in `{cost.name}`, {at(Site(cost.file, cost.line))}"
-    where = evidence.loop.where
+    where = evidence.loop.head or evidence.loop.where
     loop = f" at {at(where)}" if where else ""
     return f"{text}, in the rest of the loop{loop}: its loss, logging and own Python"
 

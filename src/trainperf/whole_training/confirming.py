@@ -6,7 +6,6 @@ What stands outside the steps is kept by calls that were timed in place, or trie
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,11 +24,12 @@ from trainperf.model import (
     Trial,
     words,
 )
-from trainperf.patch.patch import Edits, Written
-from trainperf.rewrite.diff import changed_lines
+from trainperf.patch.patch import Edits, Written, changed
+from trainperf.rewrite.script import default_reader
 from trainperf.trial import Tried, planning
 from trainperf.trial.budget import Clock, telling
 from trainperf.trial.candidates import variants
+from trainperf.trial.legs.faults import LegFailed, OutOfTime
 from trainperf.trial.outcome import FOR_LIFE, floor
 from trainperf.trial.repeat import WHOLE_RUNS_S
 from trainperf.whole_training.ledger import started_in, with_calls, with_changes
@@ -52,6 +52,9 @@ LEAST = 1.25
 """What a change must promise the whole training: two plain runs of a script may lie 20 % apart."""
 IN_PLACE = "by calls that were timed in place"
 """How it was measured without a run of its own."""
+FASTER = "its calls are faster where they were timed in place, but the changed script"
+Once = Callable[[tuple[Finding, ...], Sequence[str]], LegFailed | None]
+"""Why the script fails with the changes of some ids, run once."""
 UNCHANGED = (Equivalence.EXACT, Equivalence.ENVIRONMENT)
 """A plain run tells no losses but those that it prints: only what leaves them as they are is tried
 so, but in a training that ends by itself before its steps can be compared."""
@@ -77,6 +80,7 @@ def confirm(
     on_event: Callable[[Event], None],
     plain_s: float = WHOLE_RUNS_S,
     observed_s: float | None = None,
+    run_once: Once = lambda findings, ids: None,
 ) -> tuple[Tried, Training | None]:
     """Return what stays kept, and the whole training with it.
 
@@ -92,7 +96,7 @@ def confirm(
     after = with_changes(before, tried.stack, not tried.passing)
     if too_little := _too_little(after):
         tried, after = _without(tried, Outcome.LOSES, too_little), before
-    tried, calls = in_place(found, tried)
+    tried, calls = in_place(found, tried, run_once)
     after = with_calls(after, calls)
 
     planned = before
@@ -264,10 +268,11 @@ def reserved_s(
     return 0.0
 
 
-def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
+def in_place(found: Found, tried: Tried, run_once: Once) -> tuple[Tried, list[Finding]]:
     """Keep the changes that were not tried, and whose calls were timed in place; return these.
 
-    The interval of what they give a turn of the script must clear the floor of all trials.
+    The interval of what they give a turn of the script must clear the floor of all trials, and the
+    script must run with them, on top of what was kept before.
     """
     open_, findings, ids = _left(found, tried)
     kept = list[Finding]()
@@ -279,12 +284,16 @@ def in_place(found: Found, tried: Tried) -> tuple[Tried, list[Finding]]:
         if finding.id not in written.patch.findings or written.patch.skipped:
             continue
         timed = [site for site, r in zip(finding.where, gives.ratios, strict=True) if r]
-        lines = [(site, range(site.line, site.end_line + 1)) for site in timed]
-        root, diff = written.patch.root, written.patch.diff
-        edited = (
-            changed_lines(diff, os.path.relpath(site.file, root)) & {*span} for site, span in lines
-        )  # as many as can be edited are, not all
-        if len(finding.where) > 1 and not all(edited):
+        lines = {site: changed(site.file, written.contents, default_reader) for site in timed}
+        if not all(lines[site] & {*range(site.line, site.end_line + 1)} for site in timed):
+            continue  # as many as can be edited are, not all
+        failure = run_once(findings, (*ids, finding.id))
+        if failure is not None:
+            late = isinstance(failure, OutOfTime)
+            outcome = Outcome.NOT_TRIED if late else Outcome.FAILED
+            trial = Trial(finding.id, outcome, f"{FASTER} {failure}", bound=finding.most, late=late)
+            patch = tried.patch or found.edits.write(findings, ids).patch
+            tried = with_trial(replace(tried, patch=patch), trial, written)
             continue
         ids.append(finding.id)
         kept.append(finding)

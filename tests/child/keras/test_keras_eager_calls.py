@@ -71,6 +71,42 @@ def test_a_place_that_a_tape_has_seen_may_not_be_replaced(loops: Any) -> None:
     assert counted(loops) == [(1, None)]
 
 
+class Encoder:
+    def __init__(self) -> None:
+        self.model = dense()
+
+    def encode(self, x: Any) -> Any:
+        return tf.split(
+            self.model(x),
+            num_or_size_splits=2,
+            axis=1,
+        )
+
+    def twice(self, x: Any) -> Any:
+        return (lambda y: self.model(y))(x)
+
+
+@pytest.mark.parametrize("name", ["encode", "twice"])
+def test_a_function_that_autograph_runs_as_well_may_not_be_replaced(loops: Any, name: str) -> None:
+    encode = getattr(Encoder(), name)
+    encode(ONE)
+    assert counted(loops) == [(1, 1)]
+    encode(ONE)
+    tf.function(lambda x: encode(x))(ONE)
+    assert counted(loops) == [(1, None)], "what was counted before it was traced is not known"
+    encode(ONE)
+    assert counted(loops) == [(1, None)]
+
+
+def test_fit_traces_no_function_of_the_users(loops: Any) -> None:
+    model = dense()
+    model.compile("sgd", "mse")
+    model(ONE)
+    model.fit(ONE, np.ones((1, 2)), verbose=0)
+    model(ONE)
+    assert counted(loops) == [(1, 1), (1, 1)]
+
+
 def test_a_model_with_code_of_the_users_is_counted_and_may_not_be_replaced(loops: Any) -> None:
     model = Own()
     for _ in range(2):

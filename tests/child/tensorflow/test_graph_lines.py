@@ -102,3 +102,24 @@ def test_all_operators_are_known_and_fit_into_the_step(traced):
     (loop,) = [line for line in traced["lines"] if "in a loop" in line["text"]]
     assert loop["where"]["function"] == "step"
     assert loop["operators"] >= 6
+
+
+def test_what_a_loop_runs_for_its_gradient_is_of_the_layer_around_it():
+    origins = Origins(FakeProcess())
+
+    @tf.function
+    def recurrent(x):
+        with tf.GradientTape() as tape, tf.name_scope("cell"):
+            origins.entered("cell", None)
+            h = x
+            for _ in tf.range(3):
+                h = tf.tanh(tf.matmul(h, w))
+            loss = tf.reduce_mean(h)
+        return tape.gradient(loss, [w])
+
+    recurrent(tf.random.normal((8, SIZE)))
+    written = {name: g for name, g in Graphs(origins)._graphs.items() if "_rewritten" in name}
+    anew = [g for name, g in written.items() if name.startswith("cell_while_body")]
+    assert anew
+    products = [op for graph in anew for op in graph.get_operations() if op.type == "MatMul"]
+    assert {origins.layer(op)[0] for op in products} == {"cell"}

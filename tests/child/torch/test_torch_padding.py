@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 
 from trainperf.child.torch.built.places import ModelCall
 from trainperf.child.torch.loader import padding
-from trainperf.child.torch.loader.padding import lengths_in_items, masks_padding
+from trainperf.child.torch.loader.padding import lengths_in_items
 
 
 def recorded(*batches: Any) -> dict[str, Any] | None:
@@ -116,13 +117,69 @@ class Reads(torch.nn.Module):
         return self.drop((states * given).sum(dim=1) if self.masks else last[-1])
 
 
+class Walks(torch.nn.Module):
+    """It takes a millisecond for each step up to the padding, or to the longest sequence."""
+
+    def __init__(self, padding: bool) -> None:
+        super().__init__()
+        self.padding = padding
+
+    def forward(self, images: Any, rows: Any) -> Any:
+        steps = rows.shape[1] if self.padding else int((rows != 0).sum(dim=1).max())
+        time.sleep(steps / 1000)
+        return images.mean() + rows.sum(dim=1)
+
+
+class Looks(torch.nn.Module):
+    """It has no sequences, and more weights than what it is before."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.head = torch.nn.Linear(64, 8)
+        self.seconds = seconds
+
+    def forward(self, images: Any) -> Any:
+        time.sleep(self.seconds)
+        return self.head(images)
+
+
+def asked(*calls: tuple[torch.nn.Module, tuple[Any, ...]], **named: Any) -> dict[str, Any]:
+    made = [ModelCall(model, given, named) for model, given in calls]
+    return padding.without_padding(SimpleNamespace(sync=lambda: None), made)
+
+
 def test_a_model_with_a_mask_gives_the_same() -> None:
-    assert masks_padding([ModelCall(Reads(masks=True), (ROWS,), {})]) is True
-    assert masks_padding([ModelCall(Reads(masks=True), (), {"rows": ROWS})]) is True
+    assert asked((Reads(masks=True), (ROWS,)))["masked"] is True
+    assert asked((Reads(masks=True), ()), rows=ROWS)["masked"] is True
 
 
 def test_a_model_that_reads_its_padding_gives_something_else() -> None:
-    assert masks_padding([ModelCall(Reads(masks=False), (ROWS,), {})]) is False
+    assert asked((Reads(masks=False), (ROWS,)))["masked"] is False
+
+
+def test_how_much_of_the_time_goes_with_the_padding_is_of_all_models() -> None:
+    images = torch.rand(8, 64)
+    assert asked((Walks(padding=True), (images, ROWS)))["follows"] > 0.6
+    stops = asked((Looks(0.0), (images,)), (Walks(padding=False), (images, ROWS)))
+    assert stops["masked"] is True
+    assert stops["follows"] < 0.4
+    beside = asked((Looks(0.2), (images,)), (Walks(padding=True), (images, ROWS)))
+    assert beside["follows"] < 0.4
+
+
+def test_rows_stay_in_the_order_that_packed_sequences_want() -> None:
+    class Packs(torch.nn.Module):
+        def forward(self, rows: Any, lengths: Any) -> Any:
+            features = torch.nn.functional.one_hot(rows, 50).float()
+            return nn.utils.rnn.pack_padded_sequence(features, lengths, batch_first=True).data
+
+    lengths = torch.tensor([31, 20, 14, 9, 7, 5, 3, 2])
+    assert asked((Packs(), (tokens(*lengths, padded=40), lengths)))["masked"] is True
+
+
+def test_no_model_is_run_that_takes_no_padded_sequences() -> None:
+    assert asked((Looks(9.0), (torch.rand(8, 64),))) == {}
+    assert asked((Reads(masks=True), (torch.arange(320).reshape(8, 40) % 50,))) == {}
 
 
 def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
@@ -130,7 +187,7 @@ def test_asking_leaves_the_model_and_the_random_stream_as_they_are() -> None:
     model.drop.eval()
     modes = [one.training for one in model.modules()]
     state = torch.get_rng_state()
-    masks_padding([ModelCall(model, (ROWS,), {})])
+    assert asked((model, (ROWS,)))
 
     assert [one.training for one in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), state)

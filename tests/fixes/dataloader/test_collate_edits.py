@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import zoo
 from fixes.case_text import evidence_of, repair
 from rewriting import changed, executed, script_of
+from trainperf.diagnose import Request
+from trainperf.diagnose.judging import first_verdict
 from trainperf.fixes.dataloader.padding import TorchPadding
 from trainperf.model import Equivalence, PaddedPlace
 
@@ -99,3 +103,50 @@ def test_what_a_model_reads_of_the_padding_changes_the_experiment(
     cause = TorchPadding().look(evidence)
     assert cause is not None
     assert cause.equivalence is equivalence
+
+
+@pytest.mark.parametrize("given", ["", ", shuffle=True", ", shuffle=True, drop_last=True"])
+def test_batches_taken_whole_are_those_that_were_stacked(given: str) -> None:
+    text = f"import torch\n\nloader = ▸torch.utils.data.DataLoader(data, 4{given})◂\n"
+    script, sites = script_of(text)
+    before = executed(script.source(sites[0].file).text, {"data": PAIRS})["loader"]
+    repair("torch_whole_batches", script, sites, {})
+    after = executed(changed(script), {"data": PAIRS})["loader"]
+    assert len(after) == len(before)
+    seen = []
+    for loader in (before, after):
+        torch.manual_seed(3)
+        seen.append([list(loader), torch.rand(1)])
+    (stacked, drew), (whole, drew_after) = seen
+    assert drew == drew_after
+    for old, new in zip(stacked, whole, strict=True):
+        assert type(old) is type(new)
+        assert all(
+            one.dtype == other.dtype and one.equal(other)
+            for one, other in zip(old, new, strict=True)
+        )
+
+
+PAIRS = torch.utils.data.TensorDataset(torch.randn(10, 3), torch.arange(10))
+
+
+@pytest.mark.parametrize("name", ["torch_padding", "torch_length_batches"])
+def test_only_a_model_that_was_run_without_its_padding_has_a_bound(name: str) -> None:
+    recorded = zoo.load("padded_to_the_longest_of_all")
+    assert recorded.evidence.padding is not None
+
+    def told(**of: Any) -> tuple[float | None, str]:
+        seen = replace(recorded.evidence, padding=replace(recorded.evidence.padding, **of))
+        request = Request(recorded.recording.run, Path("/nowhere"), trials=False)
+        first = first_verdict(request, recorded.recording, seen)
+        (bound,) = [one.bound for one in first.findings if one.id == name]
+        return bound, first.verdict.text
+
+    (whole, text), (half, _) = told(follows=1.0), told(follows=0.5)
+    assert "could run up to" in text
+    assert whole is not None
+    assert half is not None
+    assert 1 < half < whole
+    untimed, text = told(masked=None)
+    assert untimed is None
+    assert "could run up to" not in text

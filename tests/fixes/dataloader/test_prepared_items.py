@@ -202,3 +202,15 @@ def test_what_random_items_begin_with_may_be_larger_than_they_are() -> None:
     tight = "torch_slow_transform | machine.memory_available = 5e8; facts.temporary_free = null"
     assert kept(tight)["store"] == "memory"
     assert not kept(f"{tight}; torch.loaders[0].repeats = false")
+
+
+def test_items_of_a_librarys_dataset_are_looked_for_at_the_loader_and_in_its_transforms() -> None:
+    own = TorchItemWork().look(evidence_of("torch_slow_transform | loop.epochs = 1"))
+    evidence = evidence_of("torch_slow_transform | loop.epochs = 1; torch.loaders[0].item = null")
+    given = TorchItemWork().look(evidence)
+    assert own is not None
+    assert given is not None
+    assert "def __getitem__" in own.snippet
+    assert given.where == (evidence.torch.loader.where,)
+    assert "transforms" in given.advice
+    assert "__getitem__" not in given.snippet

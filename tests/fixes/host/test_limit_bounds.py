@@ -58,3 +58,15 @@ def test_threads_without_a_core_may_cost_nearly_all_of_their_operations() -> Non
     finding = found("torch_set_threads", "crowded_threads")
     assert finding.bound == pytest.approx(4.0)
     assert (finding.most or 0.0) > 6.4  # as much faster it was with two threads, not eight
+
+
+@pytest.mark.parametrize(("cores", "offered"), [(2, [1]), (8, [6, 1])])
+def test_beside_workers_threads_are_those_that_have_a_core(cores: int, offered: list[int]) -> None:
+    case = f"threads_beside_workers | machine.cores = {cores}; torch.flags.threads = {cores}"
+    finding = found("omp_threads", case)
+    assert [variant.data["threads"] for variant in finding.variants] == offered
+    assert (
+        finding.title == f"{cores} threads of operations and 2 loader workers share {cores} cores"
+    )
+    times = evidence_of(case).times
+    assert finding.bound == pytest.approx(times.real / max(times.resident, times.input))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import weakref
@@ -25,8 +26,8 @@ NAME = "model(x)"
 MOST_MODELS = 4
 """A place where more models than that were called first makes them anew: each would be traced."""
 
-_Place = tuple[Any, int]
-"""An instruction of a code object."""
+_Place = tuple[str, int | str]
+"""A file, and a line of it or the name of a function."""
 
 _MOST_ROWS = 32
 """Samples that `predict` takes as one batch by default."""
@@ -97,10 +98,12 @@ class EagerCalls:
         def __call__(model: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if loops.depth or record.could_possibly_record() or not context.executing_eagerly():
                 self._elsewhere.add(_place(sys._getframe(1)))
+                if not context.executing_eagerly():
+                    self._traced()
             elif not calls.passive() and (rows := _rows(args, kwargs)) is not None:
                 caller = sys._getframe(1)
                 if frames.is_users(caller.f_code.co_filename):
-                    same = self._replaceable(model, _place(caller), args, kwargs)
+                    same = self._replaceable(model, caller, args, kwargs)
                     return calls.timed(
                         NAME,
                         rows if same else None,
@@ -111,12 +114,25 @@ class EagerCalls:
 
         return __call__
 
+    def _traced(self) -> None:
+        """Note the user's function that AutoGraph runs in a form of its own, and the line."""
+        from tensorflow.python.util import tf_stack
+
+        with Attempt(self._loops.process, "the call of a model in a traced function"):
+            stack = reversed(list(tf_stack.extract_stack()))
+            caller = next(frame for frame in stack if not frames.is_ours(frame.filename))
+            file = os.path.abspath(caller.filename)
+            # of a call on several lines it knows another one, of a lambda the function around it
+            self._elsewhere |= {(file, caller.name), (file, caller.lineno)}
+            self._loops.calls.forget_rows(self._elsewhere)
+
     def _replaceable(
-        self, model: Any, place: _Place, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, model: Any, caller: FrameType, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
         with Attempt(self._loops.process, "the call of a model"):
             alone = len(args) == 1 and kwargs.keys() <= {"training"}
-            if not alone or place in self._elsewhere or not model.built:
+            place, function = _place(caller), (_place(caller)[0], caller.f_code.co_name)
+            if not alone or not model.built or self._elsewhere & {place, function}:
                 return False
             if model not in self._known:
                 self._known[model] = _is_keras(model)
@@ -126,7 +142,7 @@ class EagerCalls:
 
 
 def _place(frame: FrameType) -> _Place:
-    return frame.f_code, frame.f_lasti
+    return os.path.abspath(frame.f_code.co_filename), frame.f_lineno
 
 
 def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import weakref
-from collections import Counter, defaultdict
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -99,8 +99,11 @@ class Origins:
         }
 
     def layer(self, op: Any) -> tuple[str, Any]:
-        """The layer whose scope an operator is in, and where that was built."""
-        scopes = self.layers.get(op.graph, {})
+        """The layer whose scope an operator is in, and where that was built.
+
+        A loop's body that TensorFlow wrote anew for its gradient has the names of the first one.
+        """
+        scopes = ChainMap(self.layers.get(op.graph, {}), *self.layers.values())
         scope = op.name
         while scope:
             scope = scope.rpartition("/")[0]

@@ -164,6 +164,13 @@ class Calls:
             return place
         return None
 
+    def forget_rows(self, seen: set[tuple[str, str | int]]) -> None:
+        """What was counted in such functions and lines of files is not known to be all there is."""
+        for place in self._places.values():
+            where = place.where or {}
+            if seen & {(where.get("file"), where.get(key)) for key in ("function", "line")}:
+                place.rows = None
+
     def take(self) -> list[dict[str, Any]]:
         """The calls that were counted since this was asked last."""
         return [place.take() for place in self._places.values() if place.n]

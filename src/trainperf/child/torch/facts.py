@@ -89,11 +89,11 @@ def _padding(driver: Any) -> None:
     size = None if driver.loader is None else settings.batch_size(driver.loader)
     found = padding.padded(driver.recent_batches(), size)
     if found is not None:
-        masked = None
-        # One may be made for batches of one shape only.
+        # A model may be made for batches of one shape only.
         with Attempt(driver.process, "the model on a batch without its padding"):
-            masked = padding.masks_padding(list(driver.loops.models.calls.values()))
-        driver.record.write("padding", **found, masked=masked)
+            calls = list(driver.loops.models.calls.values())
+            found |= padding.without_padding(driver, calls)
+        driver.record.write("padding", **found)
 
 
 def _framework(driver: Any) -> None:
@@ -102,7 +102,8 @@ def _framework(driver: Any) -> None:
     with Attempt(driver.process, "facts about the GPUs"):
         seen = gpus_seen()
     keras: Any = sys.modules.get("keras")
-    on_torch = keras is not None and keras.backend.backend() == "torch"
+    backend = getattr(keras, "backend", None)  # a folder of the user's may be named so
+    on_torch = backend is not None and backend.backend() == "torch"
     driver.record.write(
         "framework",
         name="torch",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainperf.errors import CannotRewrite, NotMeasured
@@ -17,6 +18,8 @@ from trainperf.fixes.dataloader._loader import (
     PREFETCH,
     bound_without,
     cores_per_rank,
+    costs_said,
+    exact,
     fits_shm,
     keeps_up,
     named,
@@ -26,6 +29,7 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
+from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Evidence, Finding, Site, Variant, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.arguments import starred
@@ -133,6 +137,87 @@ class TorchPinMemory(Fix):
             # To the CPU the copy would be read before it has ended, which no loss need show.
             if to_gpu and isinstance(call.func, ast.Attribute) and not starred(call):
                 script.set_keyword(site, "non_blocking", "True")
+
+
+# ------------------------------------------------------------------------- taken in one piece
+
+OF_SAMPLES = re.compile(r"\w*load\w*\.(?:batch_size|drop_last)\b|\w+\.sampler\b")
+"""What is said otherwise by a loader whose sampler draws whole batches."""
+
+
+class TorchWholeBatches(Fix):
+    """Take each batch of a `TensorDataset` by one indexing.
+
+    Why slow: The samples lie in tensors already. For each batch the loader takes them out one by
+    one, each as a tensor of its own, and stacks these again: microseconds for each sample and
+    tensor, more than a small model's step.
+    Changes: The sampler gives the indices of a whole batch, `tensor[indices]` takes it, and nothing
+    is stacked. Batches, their order and what is drawn stay the same.
+    When not: Where something asks the loader for its `batch_size` or `sampler`: no edit then.
+    """
+
+    usual = 1.3
+    try_before = ("torch_item_work", "torch_workers")
+
+    def look(self, evidence: Evidence) -> Cause | None:
+        """Find a loader in whose process samples in memory are taken and stacked one by one."""
+        loader, timed = evidence.torch.loader, stage_seconds(evidence)
+        size = evidence.loop.batch_size or 0
+        stacked = any(
+            one.arguments.get("collate_fn") == "default_collate" for one in evidence.stages
+        )
+        in_tensors = loader.dataset == "TensorDataset" and not loader.workers
+        if not (in_tensors and stacked and ITEM in timed and size > 1):
+            return None
+        return Cause(
+            title="Samples that lie in tensors are taken one by one",
+            text=f"{named(loader)}: each step takes {costs_said(evidence)}, for {size:,} samples.",
+            saves=Saving(
+                "items and collating cost nothing",
+                ratio=lambda: bound_without(evidence, timed[ITEM] + timed.get(COLLATE, 0.0)),
+                of="input",
+            ),
+            where=places(loader),
+            advice="Let the sampler give the loader a batch of indices at a time.",
+            snippet=f"batches = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler("
+            f"dataset), {size}, drop_last=False)\n"
+            "loader = DataLoader(dataset, batch_size=None, sampler=batches)",
+            rewritable=exact(loader.where),
+        )
+
+    def rewrite(self, script: Script, finding: Finding) -> None:
+        """Give the loader a sampler of batches, in place of their size and its own sampler."""
+        site = finding.where[0]
+        DATA_LOADER.check(script, site)
+        call, module = script.call(site), script.source(site.file).module
+        text = script.source(site.file).text_of
+        given = {word.arg: word.value for word in call.keywords}
+        given |= dict(zip(("dataset", "batch_size", "shuffle"), call.args, strict=False))
+        dataset, size = given.pop("dataset", None), given.pop("batch_size", None)
+        shuffle, drops = given.pop("shuffle", None), given.pop("drop_last", None)
+        if starred(call) or len(call.args) > 3 or dataset is None or size is None:
+            raise CannotRewrite("the call does not write out its dataset and its batch size")
+        name = text(dataset)
+        if not isinstance(dataset, ast.Name):
+            name = script.free_name(site.file, "dataset", "samples")
+        if {"sampler", "batch_sampler", "collate_fn"} & given.keys():
+            raise CannotRewrite("it has a sampler or a collate function of its own")
+        if read := OF_SAMPLES.search(file_text(script, site.file)):  # which no trial need show
+            raise CannotRewrite(f"`{read[0]}` is read")
+        torch = script.module_name(site.file, "torch", site)
+        seeded = f", generator={text(given['generator'])}" if "generator" in given else ""
+        one = f"{torch}.utils.data.SequentialSampler({name})"
+        drawn = f"{torch}.utils.data.RandomSampler({name}{seeded})"
+        if shuffle is not None and module.constant(shuffle) is not False:
+            always = module.constant(shuffle) is True
+            one = drawn if always else f"{drawn} if {text(shuffle)} else {one}"
+        ends = "False" if drops is None else text(drops)
+        batches = f"{torch}.utils.data.BatchSampler({one}, {text(size)}, {ends})"
+        rest = "".join(f", {name}={text(value)}" for name, value in given.items())
+        if name != text(dataset):
+            name = f"{name} := {text(dataset)}"
+        made = f"{name}, batch_size=None, sampler={batches}{rest}"
+        script.replace_call(site, f"{text(call.func)}({made})")
 
 
 # --------------------------------------------------------------------------------- collating

@@ -48,6 +48,12 @@ torch.save(prepared, "prepared.pt")
 def __getitem__(self, index):
     return augment(self.prepared[index])"""
 
+FOR_TRANSFORMS = """\
+# once, before training, `dataset` having the transforms only that draw nothing
+samples, labels = zip(*dataset)
+prepared = TensorDataset(torch.stack(samples), torch.tensor(labels))
+# what is random then in the loop, for a whole batch: augment(samples)"""
+
 
 class TorchItemWork(Fix):
     """Do less for each sample while training.
@@ -82,9 +88,10 @@ class TorchItemWork(Fix):
         """Find items that take longer than collating, or were not timed and can be kept."""
         loader, timed, kept = evidence.torch.loader, stage_seconds(evidence), _keepable(evidence)
         items, collate = timed.get(ITEM), timed.get(COLLATE, 0.0)
-        if (not kept) if items is None else (collate > items):
-            return None
-        place = _edited_place(evidence) if kept else loader.item
+        in_tensors = loader.dataset == "TensorDataset" and not loader.workers
+        if in_tensors or ((not kept) if items is None else (collate > items)):
+            return None  # from memory into memory; see `torch_whole_batches`
+        place = _edited_place(evidence) if kept else loader.item or loader.where
         return Cause(
             title="Each sample takes long to make",
             text=_text(evidence) + _kept_said(evidence, kept),
@@ -96,8 +103,9 @@ class TorchItemWork(Fix):
             where=() if place is None else (place,),
             advice="Make what is the same in every epoch once, and keep it."
             if kept
-            else "Prepare once what is the same in every epoch; do the rest for whole batches.",
-            snippet="" if kept else FOR_ITEMS,
+            else f"Prepare once what {'is' if loader.item else 'its transforms make'} the same in "
+            "every epoch; do the rest for whole batches.",
+            snippet="" if kept else FOR_ITEMS if loader.item else FOR_TRANSFORMS,
             data=kept,
             equivalence=Equivalence.EXACT if kept else None,
             rewritable=bool(kept),

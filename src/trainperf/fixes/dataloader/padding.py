@@ -9,7 +9,7 @@ from typing import Any
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
-from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import at, percent
 from trainperf.fixes.dataloader._loader import (
     DATA_LOADER,
@@ -38,18 +38,15 @@ ITEMS = 0.25
 """Share of a step above which items take too long to be made once more for their lengths."""
 
 
-def _enough(evidence: Evidence) -> Padding | None:
-    """The lengths of sequences, if enough were seen."""
-    padding = evidence.padding
-    return padding if padding is not None and padding.sequences >= ENOUGH else None
-
-
-def _saving(evidence: Evidence, padding: Padding, length: float, basis: str) -> Saving:
+def _saving(evidence: Evidence, padding: Padding, length: float) -> Saving | Unpriced:
     """What is saved if sequences take `length` steps in place of what they are padded to.
 
-    Attention computes for each pair of steps: all of the model at most follows the square.
+    Attention computes for each pair of steps: all of the model at most follows the square. No
+    figure without a forward that was cut: a model may stop at the longest, or read images as well.
     """
-    model = evidence.torch.model
+    if padding.masked is None:
+        return Unpriced("the model was not run without its padding", of="step")
+    model, part = evidence.torch.model, 1.0 if padding.follows is None else padding.follows
     pairs = model.attentions or model.eager or model.modules.get("MultiheadAttention")
 
     def seconds(power: int = 1) -> float:
@@ -57,10 +54,10 @@ def _saving(evidence: Evidence, padding: Padding, length: float, basis: str) -> 
             computing = compute_seconds(evidence)
         except NotMeasured:  # the step at most
             computing = evidence.times.resident
-        return computing * (1 - (length / padding.padded_length) ** power)
+        return computing * part * (1 - (length / padding.padded_length) ** power)
 
     return Saving(
-        f"forward and backward follow the {basis}",
+        f"{percent(part)} of forward and backward follows the padded length",
         seconds,
         most=(lambda: seconds(2)) if pairs else None,
     )
@@ -72,7 +69,7 @@ def _lengths(padding: Padding, loader: Loader) -> str:
     empty = percent(1 - padding.mean_length / padding.padded_length)
     return (
         f"Sequences{of} are {padding.mean_length:.0f} steps long on average and padded to "
-        f"{padding.padded_length:.0f}: {empty} of what the model computes is padding."
+        f"{padding.padded_length:.0f}: {empty} of that is padding."
     )
 
 
@@ -112,8 +109,8 @@ class TorchPadding(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find batches padded far beyond their own longest."""
-        padding, loader = _enough(evidence), evidence.torch.loader
-        if padding is None or padding.padded_length <= 0:
+        padding, loader = evidence.padding, evidence.torch.loader
+        if padding is None or padding.sequences < ENOUGH:
             return None
         longest = padding.longest_length or padding.bucketed_length
         if longest >= MOSTLY_DATA * padding.padded_length:
@@ -129,9 +126,9 @@ class TorchPadding(Fix):
         editable = exact(where) or (where is not None and library == "transformers")
         place = where or evidence.loop.where
         return Cause(
-            title="Most of each batch is padding",
+            title="Batches are padded beyond their longest sequence",
             text=text,
-            saves=_saving(evidence, padding, longest, "padded length"),
+            saves=_saving(evidence, padding, longest),
             where=() if place is None else (place,),
             snippet=PAD_IN_TRAINER if library == "transformers" else PAD_LATER,
             data={}
@@ -275,8 +272,8 @@ class TorchLengthBatches(Fix):
 
     def look(self, evidence: Evidence) -> Cause | None:
         """Find shuffled batches that would be much shorter if like lengths met."""
-        padding, loader = _enough(evidence), evidence.torch.loader
-        if padding is None or loader.iterable or not loader.shuffled:
+        padding, loader = evidence.padding, evidence.torch.loader
+        if padding is None or padding.sequences < ENOUGH or loader.iterable or not loader.shuffled:
             return None
         longest = padding.longest_length or padding.padded_length
         even = padding.bucketed_length >= MOSTLY_DATA * longest
@@ -287,7 +284,7 @@ class TorchLengthBatches(Fix):
             title="Short and long sequences meet in each batch",
             text=f"{_lengths(padding, loader)} The longest of a batch has {longest:.0f}; batched "
             f"by length they would be padded to {padding.bucketed_length:.0f}.",
-            saves=_saving(evidence, padding, padding.bucketed_length, "padded length"),
+            saves=_saving(evidence, padding, padding.bucketed_length),
             where=places(loader),
             snippet=BY_LENGTH,
             data={

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
+from trainperf.fixes.common.pipeline import waits
 from trainperf.fixes.common.step import (
     bound_if_saved,
     gpu_may_be_full,
@@ -14,11 +16,13 @@ from trainperf.fixes.common.step import (
     threads_variable,
 )
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import at, if_measured, ms, percent, recorded_site
+from trainperf.fixes.common.words import if_measured, measured_or, ms, percent, recorded_site
 from trainperf.fixes.dataloader._loader import ranks
 from trainperf.fixes.rows import Callee, SetArgument, SetVariable
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Equivalence, Evidence, Site, Variant, is_taken
+from trainperf.model.words import cores as cores_said
+from trainperf.model.words import count
 
 GPU_FULL = 0.90
 """Share of the time a kernel runs, above which the CPU is not what a GPU waits for."""
@@ -75,10 +79,7 @@ def throttled_share(evidence: Evidence) -> float:
 
     Raises `NotMeasured` where the kernel tells neither.
     """
-    try:
-        share = evidence.phase("real").throttled_share
-    except NotMeasured:
-        share = None
+    share = measured_or(None, lambda: evidence.phase("real").throttled_share)
     if share is None and evidence.container is not None:
         share = evidence.container.throttled_share
     if share is None:
@@ -92,69 +93,60 @@ LEAST_CORES = 4
 FAR_ABOVE = 1.5
 """Threads per core from which they take the cores from each other; our choice."""
 
+UNEXPLAINED = 0.25
+"""Share of a step beyond its operations and its input alone that sharing cores leaves; ours."""
+
 
 class OmpThreads(Fix):
-    """Compute with a thread for each core that the process may use.
+    """Compute with a thread for each core that is there for operations.
 
     Why slow: On the CPU an operation is spread over a pool of threads. `OMP_NUM_THREADS=1`, which
     launchers and images set, leaves all cores but one idle, as `TF_NUM_INTRAOP_THREADS=1` does in
-    TensorFlow. A pool sized by the cores of the machine, where a quota allows few, has its threads
-    wait for each other.
+    TensorFlow. Of more threads than cores, or as many beside busy workers of a loader, some wait
+    for a turn, and the others for them at the end of each operation.
     Changes: A variable of the environment. Sums are added up in another order: losses may differ
     by rounding.
-    When not: Where loader workers or other trainings need the cores.
+    When not: Where other trainings need the cores.
     """
 
     edit = SetVariable({"{variable}": "{threads}"})
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find a pool made too small by a variable, or of more than cores, in a single process."""
+        """Find a pool made too small by a variable, or too large, in a single process."""
         threads, by_variable = _threads(evidence)
         if evidence.device.kind != "CPU" or ranks(evidence) > 1 or threads is None:
             return None
         if _set_at(evidence) is not None:
             return None  # `torch_set_threads` tells of it: no variable counts then
-        have = evidence.machine.cores  # of a quota not always whole
-        cores = max(1, math.floor(have))
-        few = by_variable and threads < cores
-        if not few and threads <= max(1.0, have):
-            return None
-        may = "1 core" if have == 1 else f"{have:g} cores"
-        variable = threads_variable(evidence)
-        alone = is_taken(evidence.times.resident_)  # a step that may wait is not all operations
-        saves = Saving(
-            f"operations spread over {cores} threads without loss",
-            ratio=lambda: bound_if_saved(evidence, step_seconds(evidence) * (1 - threads / cores)),
-        )
-        if not few:
-            saves = Saving(
-                "no core's time lost to threads that wait for their turn",
-                lambda: _lost_in_turns(evidence, have / threads),
-                of="all",
-                most=lambda: _lost_at_most(evidence),
+        cores = max(1, math.floor(evidence.machine.cores))
+        if by_variable and threads < cores:
+            alone = is_taken(evidence.times.resident_)  # one that may wait is not all operations
+            left = 1 - threads / cores
+            cause: Cause | None = Cause(
+                title=f"Operations run on {threads} of {cores} cores",
+                text=_said(evidence, threads),
+                saves=Saving(
+                    f"operations spread over {cores} threads without loss",
+                    ratio=lambda: bound_if_saved(evidence, step_seconds(evidence) * left),
+                ),
+                sure=alone and (cores >= LEAST_CORES or evidence.framework.name == "tensorflow"),
+                data={"threads": cores},
             )
-        return Cause(
-            title=f"Operations run on {threads} of {cores} cores"
-            if few
-            else f"{threads} threads share {may}",
-            text=f"Operations have {threads} thread{'s' if threads > 1 else ''}, and the process "
-            f"may use {may}{' of its quota' if _by_quota(evidence) else ''}."
-            + if_measured(lambda: f" A step takes {ms(evidence.times.real)}."),
-            saves=saves,
-            sure=alone and (cores >= LEAST_CORES or evidence.framework.name == "tensorflow")
-            if few
-            else threads >= max(2, FAR_ABOVE * have),
-            advice=f"Set {variable} to {cores}.",
-            snippet=f"export {variable}={cores}",
-            data={"variable": variable, "threads": cores},
-        )
+        else:
+            cause = _crowded(evidence, threads)
+        if cause is None:
+            return None
+        data = {"variable": threads_variable(evidence), **cause.data}
+        setting = "{variable}={threads}".format_map(data)
+        return replace(cause, advice=f"Set {setting}.", snippet=f"export {setting}", data=data)
 
 
 class TorchSetThreads(Fix):
-    """Give `torch.set_num_threads` no more threads than there are cores.
+    """Give `torch.set_num_threads` no more threads than there are cores for operations.
 
     Why slow: Each operation on the CPU is cut into as many pieces as there are threads, and waits
-    for the last of them. Of more threads than cores some wait for a turn, each time.
+    for the last of them. Of more threads than cores, or as many beside busy workers of a loader,
+    some wait for a turn, each time.
     Changes: The number in the call. Sums are added up in another order: losses may differ by
     rounding.
     When not: Where the call is for another machine, with more cores.
@@ -167,29 +159,61 @@ class TorchSetThreads(Fix):
     edit = SetArgument("int", "{threads}", Callee("set_num_threads", positions={"int": 0}))
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find a call that set more threads than there are cores, in a single process."""
+        """Find a call that set more threads than have a core, in a single process."""
         where, threads = _set_at(evidence), evidence.torch.flags.get("threads")
-        cores = max(1, math.floor(evidence.machine.cores))
-        if where is None or ranks(evidence) > 1 or not threads or threads <= cores:
+        cause = _crowded(evidence, threads) if threads and ranks(evidence) == 1 else None
+        if where is None or cause is None:
             return None
-        offered = list(dict.fromkeys([cores, max(1, cores // 2), 1]))
-        return Cause(
-            title=f"{threads} threads share {cores} core{'s' if cores > 1 else ''}",
-            text=f"{at(where)} gives each operation {threads} threads, and the process may use "
-            f"{evidence.machine.cores:g} core{'s' if cores > 1 else ''}.",
-            saves=Saving(
-                "no core's time lost to threads that wait for their turn",
-                lambda: _lost_in_turns(evidence, evidence.machine.cores / threads),
-                of="all",
-                most=lambda: _lost_at_most(evidence),
-            ),
+        fitting = cause.data["threads"]
+        return replace(
+            cause,
             where=(where,),
-            sure=evidence.device.kind == "CPU" and threads >= max(2, FAR_ABOVE * cores),
-            advice=f"Call it with {cores} or fewer, and with 1 in workers of a loader.",
-            snippet=f"torch.set_num_threads({cores})",
-            data={"threads": cores, **seen_in_call(evidence, int=threads)},
-            variants=tuple(Variant({"threads": number}) for number in offered),
+            advice=f"Call it with {fitting} or fewer, and with 1 in workers of a loader.",
+            snippet=f"torch.set_num_threads({fitting})",
+            data={**cause.data, **seen_in_call(evidence, int=threads)},
         )
+
+
+def _crowded(evidence: Evidence, threads: int) -> Cause | None:
+    """Threads that share cores, among them or with a loader's busy workers; None if they do not."""
+    have, times, beside = evidence.machine.cores, evidence.times, ""
+    cores, on_cpu = max(1, math.floor(have)), evidence.device.kind == "CPU"
+    text, offered = _said(evidence, threads), [cores, max(1, cores // 2), 1]
+    sure = on_cpu and threads >= max(2, FAR_ABOVE * have)
+    saves = Saving(
+        "no core's time lost to threads that wait for their turn",
+        lambda: _lost_in_turns(evidence, have / threads),
+        of="all",
+        most=lambda: _lost_at_most(evidence),
+    )
+    if threads <= cores:
+        workers = 0 if evidence.torch_ is None else evidence.torch.loader.workers
+        drained = evidence.loop.opened_each is None and not waits(evidence)
+        if not on_cpu or not workers or threads < max(2, cores) or not drained:
+            return None
+        beside = f" of operations and {count(workers, 'loader worker')}"
+        text += f" Its operations alone take {ms(times.resident)}, its input {ms(times.input)}."
+        offered = [max(1, cores - workers), 1]
+        sure = times.resident + times.input < (1 - UNEXPLAINED) * times.real
+        saves = Saving(
+            "a step as long as the longer of its operations and its input, each alone",
+            times.real - max(times.resident, times.input),
+            of="all",
+        )
+    return Cause(
+        title=f"{threads} threads{beside} share {cores_said(have)}",
+        text=text,
+        saves=saves,
+        sure=sure,
+        data={"threads": offered[0]},
+        variants=tuple(Variant({"threads": number}) for number in dict.fromkeys(offered)),
+    )
+
+
+def _said(evidence: Evidence, threads: int) -> str:
+    may = f"{cores_said(evidence.machine.cores)}{' of its quota' if _by_quota(evidence) else ''}"
+    have = f"Operations have {count(threads, 'thread')}, and the process may use {may}."
+    return have + if_measured(lambda: f" A step takes {ms(evidence.times.real)}.")
 
 
 def _set_at(evidence: Evidence) -> Site | None:
@@ -219,11 +243,8 @@ def _lost_in_turns(evidence: Evidence, used: float) -> float:
     """
     share, times = 1.0, evidence.times
     if _by_quota(evidence):
-        try:
-            stopped = throttled_share(evidence)
-            share = stopped if stopped >= OFTEN else 0.0
-        except NotMeasured:
-            pass  # nothing tells: as if always
+        stopped = measured_or(1.0, lambda: throttled_share(evidence))  # as if always
+        share = stopped if stopped >= OFTEN else 0.0
     most = times.real - times.input if is_taken(times.input_) else times.real
     return min(most, times.real * (1 - used) * share)
 
@@ -236,10 +257,9 @@ def _lost_at_most(evidence: Evidence) -> float:
     threads on 2 cores took 6.4 times as long as 2, not 4 times).
     """
     lost = _lost_in_turns(evidence, 0.0)
-    try:
-        return min(lost, part_seconds(evidence, "forward", "backward", "optimizer"))
-    except NotMeasured:
-        return lost
+    return measured_or(
+        lost, lambda: min(lost, part_seconds(evidence, "forward", "backward", "optimizer"))
+    )
 
 
 def _by_quota(evidence: Evidence) -> bool:

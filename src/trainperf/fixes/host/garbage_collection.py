@@ -10,15 +10,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.step import waits_for_input
 from trainperf.fixes.common.words import if_measured, ms
-from trainperf.model import (
-    Epoch,
-    Equivalence,
-    Evidence,
-    Finding,
-    Site,
-    Slices,
-    is_taken,
-)
+from trainperf.model import Epoch, Equivalence, Evidence, Finding, Site, Slices, is_taken
 from trainperf.rewrite import Script
 from trainperf.source.statements import Function
 
@@ -27,7 +19,6 @@ BY_PYTHON = 10_000
 EACH = 0.9
 """Collections of all objects in a step from which the script may ask for them itself."""
 BY_HAND = " Where the script calls `gc.collect()` in each step, leave that out."
-
 
 LONGEST_SLICE_S = 8.0
 """For longer ones nobody waits, eight times and more: then a slice holds one by chance."""

@@ -8,11 +8,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.words import at, if_measured, ms, recorded_site, times, worth
-from trainperf.fixes.ranks._exchange import (
-    exchange_seconds,
-    price_without,
-    step_without_exchange,
-)
+from trainperf.fixes.ranks._exchange import exchange_seconds, price_without, step_without_exchange
 from trainperf.model import Equivalence, Evidence, is_taken
 
 IDLE = 0.05

@@ -9,14 +9,7 @@ from typing import Any
 from trainperf.errors import CannotRewrite
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
-from trainperf.fixes.common.pipeline import (
-    cores,
-    is_dear,
-    opening,
-    takes,
-    waits,
-    worker_said,
-)
+from trainperf.fixes.common.pipeline import cores, is_dear, opening, takes, waits, worker_said
 from trainperf.fixes.common.repeating import without_docstring
 from trainperf.fixes.tf_data._source import LOAD, YIELDS, generator_at, makes_items, put_in
 from trainperf.model import Equivalence, Evidence, Finding, Site, is_taken

@@ -207,6 +207,12 @@ _NEEDED = re.compile(
 )
 """How argparse, click and Hydra say what a script was not given."""
 
+_OF_TERMINAL = re.compile(r"\bstty size\b|Inappropriate ioctl for device")
+NO_TERMINAL = (
+    "The script asks its terminal how wide it is, and has none here, as in a job: "
+    "`shutil.get_terminal_size()` takes 80 columns then"
+)
+
 _LOOKS_S = 3.0
 """So many seconds pass between two looks, see `child.process.process`."""
 
@@ -229,7 +235,7 @@ def way_out(recording: Recording) -> str | None:
         names = needed.group(1).strip(" '\".")
         script = _script(recording)
         return f"It needs {names}: put that behind its name: `trainperf diagnose {script} …`"
-    return None
+    return NO_TERMINAL if re.search(_OF_TERMINAL, recording.output_tail) else None
 
 
 def _keras_fit(recording: Recording) -> str:

@@ -15,6 +15,8 @@ from trainperf.report.plain import one_line
 from trainperf.report.sections.findings import apart
 from trainperf.report.sections.training import change
 
+HELD_UP = 0.25
+"""Share of their time for which neighbours kept threads waiting that no report leaves out."""
 MOST = 4
 """How many things that were not measured a short report names."""
 
@@ -53,6 +55,15 @@ def predicted(diagnosis: Diagnosis, page: Page) -> None:
 def _is_open(diagnosis: Diagnosis) -> bool:
     """Whether what was not measured leaves the verdict open."""
     return diagnosis.verdict.grade != "settled" or not diagnosis.ending.complete
+
+
+def _is_noted(diagnosis: Diagnosis) -> bool:
+    """Whether notes belong into a short report: neighbours held the steps up, as one of them says.
+
+    Or the verdict is open.
+    """
+    uses = (use for use in diagnosis.evidence.use if use.phase == "real")
+    return _is_open(diagnosis) or any((use.waited or 0.0) >= HELD_UP for use in uses)
 
 
 def not_measured(diagnosis: Diagnosis, page: Page) -> None:
@@ -238,7 +249,7 @@ def _nothing(diagnosis: Diagnosis) -> str:
 SECTIONS = (
     Section("predicted", CHANGES + 70, predicted, True),
     Section("not_measured", END, not_measured, _is_open, side="not-measured"),
-    Section("notes", END + 10, notes, _is_open, side="notes"),
+    Section("notes", END + 10, notes, _is_noted, side="notes"),
     Section("ignored", END + 20, ignored, True, side="ignored"),
     Section("trace", END + 30, traced, True),
     Section("next", END + 40, next_steps, True, side="next"),

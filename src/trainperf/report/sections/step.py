@@ -319,11 +319,8 @@ def rates(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _loop(diagnosis: Diagnosis) -> str:
     """The loop, where it stands: of one seen by its updates its head, where that is known."""
-    loop, framework, where = diagnosis.evidence.loop, diagnosis.evidence.framework, None
-    if loop.kind == "update" and diagnosis.training is not None:
-        configured = diagnosis.training.configured
-        where = None if configured is None else configured.where
-    where = where or loop.where
+    loop, framework = diagnosis.evidence.loop, diagnosis.evidence.framework
+    where = (loop.head if loop.kind == "update" else None) or loop.where
     what = _LOOPS.get(loop.kind, loop.kind)
     if loop.input_kind == "DataLoader" and loop.kind == "iterator":
         what = "a loop over a `DataLoader`"

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from trainperf.model import Control, Diagnosis, Outcome, Proof, Trial, by_fix
 from trainperf.model import words as units
+from trainperf.model.findings import OPEN
 from trainperf.report.document import (
     BAD,
     CHANGES,
@@ -81,13 +82,18 @@ def trials(diagnosis: Diagnosis, page: Page) -> None:
             continue
         page.prose(say(f"{words.capitalize()}:", tone), 2)
         for trial in those:
-            page.item(f"{trial.name}: {_in_full(trial)}")
+            page.item(f"{trial.name}: {_in_full(trial, diagnosis)}")
 
 
-def _in_full(trial: Trial) -> str:
-    """What a trial gave beside what was predicted, and why it came out so."""
-    gain, why = units.measured(trial.speedup, trial.low, trial.high), trial.why
-    bound = "" if trial.bound is None else f"at most {units.bound(trial.bound)} predicted"
+def _in_full(trial: Trial, diagnosis: Diagnosis) -> str:
+    """What a trial gave beside what was predicted, and why it came out so.
+
+    The figure of a finding that was not tried stands with its advice, in the middle of the noise.
+    """
+    gain, why, most = units.measured(trial.speedup, trial.low, trial.high), trial.why, trial.bound
+    if trial.outcome is Outcome.NOT_TRIED and not gain:
+        most = None if trial.fix in {finding.id for finding in diagnosis.findings} else most
+    bound = "" if most is None else f"at most {units.bound(most)} predicted"
     if gain:
         why = came_with(trial, trial.why if trial.outcome in SAYS_WHY else trial.how)
     figures = ", ".join(filter(None, (gain, bound)))
@@ -134,7 +140,8 @@ def came_to(trial: Trial, diagnosis: Diagnosis) -> tuple[str, str]:
         return GROUPS[BEATEN]
     if trial.outcome is Outcome.NOT_TRIED and trial.speedup is not None:
         return GROUPS[ALONE]
-    return GROUPS[UNDECIDED if trial.undecided else trial.outcome]
+    noise = trial.outcome is Outcome.NO_EFFECT and (trial.speedup or 1.0) < 1 / OPEN
+    return GROUPS[UNDECIDED if noise or trial.undecided else trial.outcome]
 
 
 def came_with(trial: Trial, why: str, full: bool = True) -> str:

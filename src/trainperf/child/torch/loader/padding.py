@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import statistics
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...timing.probing import once
 from .. import batches as torch_batches
 from .. import devices
 from ..built.places import ModelCall
@@ -141,36 +143,39 @@ def _length(value: Any) -> Any:
     return len(value) if hasattr(value, "__len__") else None
 
 
-# Whether a model gives the same without the padding of its batch.
+# What the models make of the padding of a batch.
 
 
 CLOSE = 5e-3
 """Largest distance of two outputs that other rounding may make, over their usual size."""
 
+ROUNDS, ROUNDS_S = (2, 9), 0.5
+"""How often models are run with and without padding: the fewest and, within so long, the most."""
 
-def masks_padding(calls: list[ModelCall]) -> bool | None:
-    """Whether the largest model gives the same for its shorter sequences without their padding.
 
-    The half of the samples with the shortest sequences is run without gradients, and in the
-    mode of evaluation, as it is and cut to the longest of them. None where its arguments hold
-    no padded sequences, or where it is one of several processes: the others would wait for it.
+def without_padding(driver: Any, calls: list[ModelCall]) -> dict[str, Any]:
+    """Whether the models give the same without the padding of their batch, and in what time.
+
+    Each is run without gradients, and in the mode of evaluation, on what it was called with last
+    and on the same cut to the longest sequence; where one is as long as the padding, both with
+    the half of the samples that is shortest. `masked` says whether they gave the same, `follows`
+    how much of their time goes with the length: 1 is all of it. Both are missing where no model
+    is given padded sequences, or in one of several processes: the others would wait for it.
     """
-    from ..probes.passes import changed, evaluated
-
-    if not calls or devices.processes() > 1:
-        return None
-    weights = lambda call: sum(weight.numel() for weight in call.module.parameters())  # noqa: E731
-    largest = max(calls, key=weights)
-    module, arguments = largest.module, (largest.args, largest.kwargs)
-    held = torch_batches.leaves(arguments)
-    found = next(((leaf, ends) for leaf in held if (ends := sequence_ends(leaf))), None)
-    if found is None:
-        return None
-    rows, steps = found[0].shape[:2]
-    order = sorted(range(rows), key=found[1].__getitem__)[: max(1, rows // 2)]
-    longest = max(1, max(found[1][row] for row in order))
-    if longest >= steps:
-        return None
+    ends: list[int]
+    for leaf in torch_batches.leaves([call.arguments for call in calls]):
+        if (ends := sequence_ends(leaf)) and sum(ends) < leaf.shape[0] * leaf.shape[1]:
+            break
+    else:
+        return {}
+    rows, steps = leaf.shape[:2]
+    order = sorted(range(rows), key=ends.__getitem__)
+    if ends[order[-1]] == steps:
+        order = order[: rows // 2]
+    longest = max(1, ends[order[-1]])
+    if longest == steps or devices.processes() > 1:
+        return {}
+    order.sort()  # as they stand in the batch: what packs sequences wants the longest first
 
     def some(leaf: Any) -> Any:
         return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
@@ -178,17 +183,43 @@ def masks_padding(calls: list[ModelCall]) -> bool | None:
     def cut(leaf: Any) -> Any:
         return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
 
-    with evaluated(module):
-        whole, short = (
-            [cut(leaf.float()) for leaf in torch_batches.leaves(module(*args, **kwargs))]
-            for args, kwargs in (
-                changed(arguments, some),
-                changed(arguments, lambda leaf: cut(some(leaf))),
-            )
-        )
-    return [leaf.shape for leaf in whole] == [leaf.shape for leaf in short] != [] and all(
+    least, most = ROUNDS
+    wholes, shorts = list[float](), list[float]()
+    began = time.monotonic()
+    while len(shorts) < least or (len(shorts) < most and time.monotonic() < began + ROUNDS_S):
+        whole = [_run(driver, call, some) for call in calls]
+        short = [_run(driver, call, lambda leaf: cut(some(leaf))) for call in calls]
+        wholes.append(sum(seconds for _, seconds in whole))
+        shorts.append(sum(seconds for _, seconds in short))
+    masked = all(
+        _alike([cut(leaf) for leaf in these], [cut(leaf) for leaf in those])
+        for (these, _), (those, _) in zip(whole, short, strict=True)
+    )
+    follows = (1 - min(shorts) / min(wholes)) / (1 - longest / steps)
+    if statistics.median(shorts) >= min(wholes):
+        follows = 0.0  # noise
+    return {"masked": masked, "follows": min(1.0, follows)}
+
+
+def _run(driver: Any, call: ModelCall, change: Callable[[Any], Any]) -> tuple[list[Any], float]:
+    """What a model gives for its last arguments, each tensor changed, and in how many seconds."""
+    from ..probes.passes import changed, evaluated
+
+    args, kwargs = changed((call.args, call.kwargs), change)
+    given: list[Any] = []
+
+    def run() -> None:
+        given[:] = torch_batches.leaves(call.module(*args, **kwargs))
+
+    with evaluated(call.module):
+        seconds = once(driver, run)
+    return [leaf.float() for leaf in given], seconds
+
+
+def _alike(these: list[Any], those: list[Any]) -> bool:
+    return [leaf.shape for leaf in these] == [leaf.shape for leaf in those] != [] and all(
         float((one - other).abs().max()) <= CLOSE * (float(one.abs().mean()) or 1.0)
-        for one, other in zip(whole, short, strict=True)
+        for one, other in zip(these, those, strict=True)
     )
 
 

@@ -171,9 +171,10 @@ def around(text="for batch in loader:", turns=None, left=None, each=None, line=7
     }
 
 
-def found(loop, *loops, made=10, trainer=None, apart=()):
-    steps = tuple({"e": "step", "p": "real"} for _ in range(made))
-    event = {"e": "length", "loops": list(loops), "trainer": trainer}
+def found(loop, *loops, made=10, trainer=None, apart=(), first=None, last=None, replayed=0):
+    phases = ["real"] * made + ["resident", "resident~"] * (replayed // 2)
+    steps = tuple({"e": "step", "p": phase} for phase in phases)
+    event = {"e": "length", "loops": list(loops), "trainer": trainer, "left": (first, last)}
     cycles = tuple({"e": "cycle", "turns": turns} for turns in apart)
     return length(Observed((), {"kind": "fit"}, (*steps, event, *cycles)), loop)
 
@@ -233,6 +234,17 @@ def test_a_loop_that_asks_for_its_batches_counts_its_own_turns():
 def test_steps_of_a_loop_that_makes_its_batches():
     told = found(Loop("update"), around("for i in range(20):", turns=20), EPOCHS)
     assert (told.steps, told.epochs) == (120, None)
+
+
+@pytest.mark.parametrize("replayed", [0, 60])
+def test_steps_under_a_condition_come_as_often_as_they_were_seen_to(replayed):
+    turns = around("for step in range(150_000):", turns=150_000, sometimes=True)
+    told = found(Loop("call"), turns, made=200, first=140_000, last=138_000, replayed=replayed)
+    assert (told.steps, told.text) == (14_000, "about 14,000 steps")
+    for first, last in ((None, None), (140_000, 140_000), (None, 138_000)):
+        assert found(Loop("update"), turns, first=first, last=last) == Missing(
+            "the update does not come in each turn of `for step in range(150_000)`"
+        )
 
 
 def test_a_counter_that_ends_a_loop_and_the_one_around_it_counts_once():

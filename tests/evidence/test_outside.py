@@ -124,9 +124,11 @@ def test_calls_in_blocks_that_were_held_up_are_their_share_of_these():
     assert turn.spent[0].share == pytest.approx(4.2 / 5)
 
 
-def test_what_each_step_saves_comes_off_the_step():
-    made = steps("real", [0.3] * 6)
-    works = [saving(step["s"] + 0.05, 0.2) for step in made]
+@pytest.mark.parametrize("held_up", [0.2, 2.0])
+def test_what_each_step_saves_comes_off_the_step(held_up):
+    made = steps("real", [0.3] * 5 + [0.1 + held_up])
+    works = [saving(step["s"] + 0.05, 0.2) for step in made[:-1]]
+    works.append(saving(made[-1]["s"] + 0.05, held_up))
     turn = outside(observed(FIT, FACTS, *made, *works), Measure(0.3, 30, (0.3,) * 3))
     assert isinstance(turn, Outside)
     assert (turn.turn, turn.steps) == ("pause", 1)

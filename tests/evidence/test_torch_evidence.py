@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from recordings import FIT, observed, steps
+import zoo
+from recordings import FIT, observed, recording, steps
+from trainperf.evidence.events import choose
 from trainperf.evidence.torch import compiling, torch
 from trainperf.model import Measure, Missing, Torch
 from trainperf.model.torch import Compiling
@@ -75,3 +77,13 @@ def test_a_line_has_its_first_reason_and_skips_where_any_attempt_did():
     then = {**first, "reason": "graph break in loop", "skips": True}
     [found] = read(first, then).breaks
     assert (found.reason, found.skips) == ("Tensor.item()", True)
+
+
+def test_an_evaluation_that_was_seen_before_the_loop_was_is_one_of_it():
+    [(pid, events)] = zoo.load("left_debugging").recording.events.items()
+    seen = [event for event in events if event["e"] == "torch_evaluation"]
+    events = (*seen, *(event for event in events if event["e"] != "torch_evaluation"))
+    found = torch(choose(recording(events={pid: events})))
+    assert found is not None
+    assert found.evaluation is not None
+    assert found.evaluation.grad

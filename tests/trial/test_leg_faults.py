@@ -46,6 +46,19 @@ def test_other_errors_are_those_of_the_change(kind, text, tmp_path):
     assert not ran_out(1, error(kind, text), tmp_path)
 
 
+def test_of_an_error_in_a_traced_function_what_went_wrong_is_told(tmp_path):
+    text = """in user code:
+
+    File "train.py", line 26, in step  *
+        return x + bias
+
+    TypeError: Input 'y' of 'AddV2' Op has type float16 that does not match type float32
+"""
+    told = "fails: TypeError: Input 'y' of 'AddV2' Op has type float16 that does not match"
+    assert str(why(1, error("TypeError", text), tmp_path)).startswith(told)
+    assert str(why(1, error("MemoryError", ""), tmp_path)) == "fails: MemoryError"
+
+
 def test_without_an_error_of_python_the_ending_and_the_output_tell(tmp_path):
     assert not ran_out(-signal.SIGSEGV, {}, tmp_path)
     assert ran_out(-signal.SIGKILL, {}, tmp_path)

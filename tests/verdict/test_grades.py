@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import zoo
 from fixes.case_text import evidence_of
 from trainperf.fixes.findings import shown_findings
 from trainperf.model import Equivalence, Finding, Missing, Outcome, Trial, Trials, Verdict
@@ -184,6 +185,19 @@ def test_a_repair_on_another_side_that_saves_less_does_not_answer_for_what_a_ste
     assert answer.text.startswith("Input-bound: ")
     gave = f"Repaired, the steps ran {speedup}×"
     assert f"Title of keras_steps_per_execution. {gave}" in answer.text
+
+
+def test_of_several_kept_changes_the_verdict_says_what_they_gave_together() -> None:
+    saved = zoo.diagnosed("slow_images")
+    assert saved.stack is not None
+    stack = replace(saved.stack, speedup=3.5, low=3.3, high=3.7)
+    judged = saved.evidence, saved.findings, saved.trials
+    alone = verdict_after(*judged).text
+    assert alone.endswith("Repaired, the steps ran 3.2× (2.8 to 3.5) as fast.")
+    assert verdict_after(*judged, stack).text == alone.replace(
+        "3.2× (2.8 to 3.5) as fast", "3.5× (3.3 to 3.7) as fast with both kept changes"
+    )
+    assert verdict_after(*judged, replace(stack, together=False)).text == alone
 
 
 def test_a_change_that_failed_is_not_said_to_be_no_faster() -> None:

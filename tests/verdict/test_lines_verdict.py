@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import zoo
+from fixes.case_text import evidence_of
 from trainperf.fixes import by_id
 from trainperf.fixes.findings import shown_findings
 from trainperf.model import (
@@ -91,6 +92,25 @@ def test_what_is_private_to_a_library_is_not_named(text: str, call: str, does: s
     )
     assert finding is not None
     assert finding.title == f"`f` spends its time in {does}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("output, hidden = self.cell(x[:, t], hidden)", "cell"),
+        ("out, (h, c) = self.cell(x[:, t], (h, c))", "cell"),
+        ("self.state = self.cell(x[:, t], self.state)", "cell"),
+        ("self.state = self.cell(x[:, t], self.other)", "small calls"),
+        ("outputs.append(self.cell(x[:, t], state))", "small calls"),
+    ],
+)
+def test_a_cell_is_told_by_any_of_what_its_line_gives_to_the_next_turn(
+    text: str, kind: str
+) -> None:
+    finding = found("own_function", evidence_of("cell_by_hand", {"lines.lines[0].text": text}))
+    assert finding is not None
+    assert finding.own is not None
+    assert finding.own.kind == kind
 
 
 def test_a_block_of_a_deep_model_is_no_loop_over_small_operators() -> None:

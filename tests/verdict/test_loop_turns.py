@@ -31,8 +31,25 @@ def turn(training_s: float) -> Evidence:
 def test_healthy_steps_make_no_healthy_training_where_a_fifth_is_something_else() -> None:
     said = answered(turn(7.0))
     assert not said.healthy
-    assert "they take 70 % of each pass of the loop around `fit` (10.0 s)" in said.text
+    assert said.text.startswith("Model-bound: the data is there in time")
+    assert "Training steps take 70 % of each pass of the loop around `fit` (10.0 s)." in said.text
     assert answered(turn(9.0)).healthy
+
+
+def test_steps_that_take_most_are_not_held_up_outside_themselves() -> None:
+    seen = evidence_of("eager_agent | outside.training_s = 0.02")
+    assert ranked(shown_findings(seen), seen)[0].id == "keras_eager_call"
+    text = answered(seen).text
+    assert text.startswith("Host-bound: A model called eagerly in a Python loop takes")
+    assert "Training steps take 75 % of each step (26.7 ms)" in text
+
+
+def test_a_loop_that_does_other_things_than_batches_waits_for_no_data() -> None:
+    seen = evidence_of("loop_train_on_batch")
+    assert answered(seen).bottleneck == "input"
+    copies = Finding("a", "host", "Copies", "", 1.7, "", Equivalence.NUMERICS)
+    text = "Host-bound: Copies; each step takes 1.99 ms, and it could run up to 1.70× as fast."
+    assert verdict(seen, (copies,)).text == text
 
 
 def test_what_comes_with_a_pause_is_not_named_before_what_makes_it() -> None:

@@ -294,7 +294,7 @@ def _proven(
     findings = parts.read_or(
         shown, "the order after the trials", rank.after_trials, shown, tried.trials, evidence
     )
-    judged_by = evidence, findings, tried.trials
+    judged_by = evidence, findings, tried.trials, tried.stack
     answer = parts.read_or(first.verdict, "the verdict", rank.verdict_after, *judged_by)
     return replace(
         first,

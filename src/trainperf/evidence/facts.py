@@ -329,8 +329,11 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
     around: Sequence[Event] = event["loops"]
     own = around[0] if around else None  # which may count its turns, and not iterate the data
     counts = own and (own["turns"] is not None or str(own["text"]).startswith("while"))
-    kinds = [event["e"] for event in observed.loop]
-    made = round(kinds[: kinds.index("length")].count("step") * observed.steps_per_call)
+    before = observed.loop[: observed.loop.index(event)]
+    steps_made = [step for step in before if step["e"] == "step"]
+    if loop.kind == "call":  # there a batch is replayed without the loop
+        steps_made = [step for step in steps_made if not step["p"].startswith("resident")]
+    made = round(len(steps_made) * observed.steps_per_call)
     if loop.kind == "fit":
         counted = [cycle["turns"] for cycle in observed.of("cycle") if cycle.get("turns")]
         found = _fits(loop, around, statistics.fmean(counted) if counted else None)
@@ -340,6 +343,8 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
         found = _epochs(loop, around, made)
     elif not around:
         return Missing("no loop of the script was seen around its steps")
+    elif own and own["sometimes"]:
+        found = _now_and_then(own, made, *event.get("left", (None, None)))
     else:  # it makes its own batches, or asks for each: the innermost loop makes the steps
         turns = _product(around, made * loop.batches_per_step)
         if isinstance(turns, Missing):
@@ -350,6 +355,21 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
         return found
     others = sum(1 for _ in observed.of("other"))
     return replace(found, others=others, open=EARLY if loop.early_stopping else "")
+
+
+def _now_and_then(own: Event, made: int, before: int | None, left: int | None) -> Length | Missing:
+    """Steps that do not come in each turn of a loop: from now on as often as they did until now.
+
+    `before` are the turns that were left as the first of those that were made began.
+    """
+    if not made or before is None or left is None or left >= before:
+        return Missing(f"the update does not come in each turn of `{_head(own)}`")
+    steps = made + round(left * made / (before - left))
+    return Length(steps, f"about {words.count(steps, 'step')}", None, 1, site(own))
+
+
+def _head(loop: Event) -> str:
+    return str(loop["text"]).rstrip().rstrip(":")
 
 
 def _fits(loop: Loop, around: Sequence[Event], apart: float | None) -> Length | Missing:
@@ -364,9 +384,7 @@ def _fits(loop: Loop, around: Sequence[Event], apart: float | None) -> Length | 
         return many
     for outer in around[int(apart is not None) :]:
         if outer["sometimes"]:
-            return Missing(
-                f"`fit` does not come in each turn of `{outer['text'].rstrip().rstrip(':')}`"
-            )
+            return Missing(f"`fit` does not come in each turn of `{_head(outer)}`")
     about = ""
     if apart is not None and apart > 1:
         many, about = max(1, round(many / apart)), "about "
@@ -421,7 +439,7 @@ def _product(around: Sequence[Event], made: int | None = None) -> int | Missing:
         counted = [turns for turns in (outer["turns"], outer["each"]) if turns is not None]
         left = [(0 if number else made or 0) + outer["left"]] if outer["left"] is not None else []
         if not counted and not left:
-            return Missing(f"how often `{outer['text'].rstrip().rstrip(':')}` turns is not known")
+            return Missing(f"how often `{_head(outer)}` turns is not known")
         if number and made is not None and not counted:
             total = max(total, made + left[0])
         else:

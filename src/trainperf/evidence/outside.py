@@ -307,12 +307,19 @@ def _now_and_then(observed: Observed, real: float) -> Outside | None:
         for step in steps
     ]
     first, _, every = found[0]
-    plain, parts = _plain(observed, steps, held, real), []
+    parts = []
     for what, events, apart in found:
         used = events[1:] or events  # the first may do what is done once
         name, where = _named(used[-1])
         taken = statistics.median(event["seconds"] for event in used) * every / apart
         parts.append(Spent(what, taken, 0.0, name, where=where))
+    timed = [(step, more) for step, more in zip(steps, held, strict=True) if step["p"] == "real"]
+    alone = [step["t"] - step["s"] for step, more in timed if not more]
+    plain = real
+    if timed and not alone:  # what each step has is in `real`, and comes off it
+        plain = max(0.0, real - sum(part.seconds for part in parts) / every)
+    elif len(alone) < len(timed):
+        plain = statistics.median(alone) / observed.steps_per_call
     rest = [  # what else is done in a step that evaluates: samples are drawn, files written
         step["t"] - step["s"] - plain * observed.steps_per_call - took
         for step, took in zip(steps, held, strict=True)
@@ -369,14 +376,3 @@ def _named(event: Event) -> tuple[str, Site | None]:
     """The user's function that an event is of, "" for none, and its place."""
     where = site(event["where"])
     return "" if where is None or where.function == "<module>" else where.function, where
-
-
-def _plain(observed: Observed, steps: Sequence[Event], held: Sequence[float], real: float) -> float:
-    """Seconds of a step without such work; what each step has is in `real`, and comes off it."""
-    timed = [(step, more) for step, more in zip(steps, held, strict=True) if step["p"] == "real"]
-    if not any(more for _, more in timed):
-        return real
-    plain = [step["t"] - step["s"] for step, more in timed if not more]
-    if plain:
-        return float(statistics.median(plain) / observed.steps_per_call)
-    return max(0.0, real - statistics.mean(more for _, more in timed) / observed.steps_per_call)

@@ -64,6 +64,8 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
 
     traces, flags = values(Trace, "torch_trace"), [*observed.of("torch_flags")]
     on_gpu = next(observed.of("gpu_memory"), {})
+    # the first may come before the loop is known to be one
+    evaluations = [read_as(Evaluation, event) for event in observed.all("torch_evaluation")]
     why = "" if traces else observed.missing("the operators of a step", UNTRACED).reason
     return Torch(
         # one of each place: as it was last recorded, in the order of the first time
@@ -71,9 +73,7 @@ def torch(observed: Observed, real: Measure | Missing = SPLIT, gpu: bool = False
         models=tuple(values(TorchModel, "torch_model")),
         optimizers=tuple(values(TorchOptimizer, "torch_optimizer")),
         calls=next(reversed(values(StepCalls, "torch_calls")), None),
-        evaluation=max(
-            values(Evaluation, "torch_evaluation"), key=lambda seen: seen.grad, default=None
-        ),
+        evaluation=max(evaluations, key=lambda seen: seen.grad, default=None),
         split_=_split(observed, profile, None if gpu else real),
         syncs=tuple(sorted(values(SyncPoint, "torch_sync", True), key=lambda e: -e.seconds)),
         logs=tuple(sorted(values(LogCall, "torch_log", True), key=lambda e: -e.seconds)),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import bound_if_saved, saved_by, step_may_matter
-from trainperf.fixes.common.words import SMALLEST_GAIN
+from trainperf.fixes.common.words import SMALLEST_GAIN, measured_or
 from trainperf.model import (
     Category,
     Equivalence,
@@ -140,7 +140,4 @@ class Cause:
 
 
 def _taken(value: Seconds) -> float | None:
-    try:
-        return value() if callable(value) else value
-    except NotMeasured:
-        return None
+    return measured_or(None, lambda: value() if callable(value) else value)

@@ -12,7 +12,7 @@ from trainperf.fixes.cause import PROBE_LEAST, PROBED, UNTRIED, Cause, Saving, U
 from trainperf.fixes.common.pipeline import input_at_most
 from trainperf.fixes.common.step import at_most, step_may_matter
 from trainperf.fixes.common.trainers import governed
-from trainperf.fixes.common.words import SMALLEST_GAIN, worth
+from trainperf.fixes.common.words import SMALLEST_GAIN, measured_or, worth
 from trainperf.model import (
     Category,
     Epoch,
@@ -212,10 +212,7 @@ def _unevenly(fix: Fix, cause: Cause, bound: float, evidence: Evidence) -> float
 
 
 def _look(fix: Fix, evidence: Evidence) -> Cause | None:
-    try:
-        return fix.look(evidence)
-    except NotMeasured:
-        return None
+    return measured_or(None, lambda: fix.look(evidence))
 
 
 def _at_best(fix: Fix, evidence: Evidence, *, by_probe: bool) -> list[float]:
@@ -253,10 +250,7 @@ def undisturbed(fix: Fix | None, category: Category, evidence: Evidence) -> bool
     """
     if fix is not None and (fix.counted or fix.between_epochs):
         return True
-    try:
-        return category in ("input", "storage") and evidence.input_bound
-    except NotMeasured:
-        return False
+    return measured_or(False, lambda: category in ("input", "storage") and evidence.input_bound)
 
 
 def _is_for(fix: Fix, evidence: Evidence) -> bool:
@@ -337,14 +331,7 @@ def _part_at_most(fix: Fix, cause: Cause, evidence: Evidence) -> float:
     of_step = isinstance(cause.saves, Saving) and cause.saves.of == "step"
     left = 0.0
     if category in ("input", "storage") and is_taken(times.resident_):
-        left = times.resident - _copying_s(evidence)
+        left = times.resident - measured_or(0.0, lambda: evidence.torch.part("transfer").seconds)
     elif category in ("model", "host", "sync") and of_step and is_taken(times.input_):
         left = times.input
     return max(1.0, times.real / left) if left > 0 else math.inf
-
-
-def _copying_s(evidence: Evidence) -> float:
-    try:
-        return evidence.torch.part("transfer").seconds
-    except NotMeasured:
-        return 0.0

@@ -166,8 +166,14 @@ def _waiting(job: Parallel, late: Straggler) -> str:
 
 
 def _input(case: Case) -> Answer:
-    """The step waits for its input: for files or objects, where a finding says so of most of it."""
-    evidence, clock = case.evidence, case.evidence.times
+    """The step waits for its input: for files or objects, where a finding says so of most of it.
+
+    A loop that makes its own batches may do other things as well, of which the first finding tells.
+    """
+    evidence, clock, first = case.evidence, case.evidence.times, case.first
+    if evidence.loop.kind == "call" and first is not None and first.category == "host":
+        text = f"Host-bound: {first.title}; each step takes {ms(clock.real)}"
+        return Answer("host", text, case.gain, names=first.id)
     real, waiting = clock.real, clock.real - clock.resident
     verb = "goes into" if evidence.loop.kind == "call" else "waits for"
     most = "at most " if clock.loss_noise > NOISY else ""

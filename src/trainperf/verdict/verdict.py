@@ -16,13 +16,14 @@ from trainperf.model import (
     Missing,
     Outcome,
     Spent,
+    Stack,
     Trial,
     Trials,
     Verdict,
     by_fix,
     known,
 )
-from trainperf.model.training import MOST_OF_IT, SPENT_ON, TURNS, Turn
+from trainperf.model.training import MOST_OF_IT, SPENT_ON, TURNS, Outside, Turn
 from trainperf.model.words import budget, measured, seconds
 from trainperf.verdict.answer import SIDES, Answer, Case
 from trainperf.verdict.grades import probable, probably, sound, tried
@@ -63,6 +64,9 @@ def _answer(case: Case, trials: Sequence[Trial] = ()) -> Answer:
     evidence = case.evidence
     found, real = _graded(case, trials), known(evidence.times.real_)
     more = passes(evidence) if found.side == "model" or found.healthy else ""
+    turn = None if mostly_outside(case) else known(evidence.outside_)
+    if turn is not None and (_first_outside(case) or (not case.findings and _unhealthy(case))):
+        more = f" {_training(turn)}.{more}"
     blocks = () if real is None else real.blocks
     rises = all(before < after for before, after in pairwise(blocks))
     if len(blocks) >= FEWEST and rises and blocks[-1] >= SLOWER * blocks[0]:
@@ -87,12 +91,15 @@ def _graded(case: Case, trials: Sequence[Trial]) -> Answer:
     if (found := mostly_outside(case) or own_code(case)) is not None:
         return found
     found = by_times(case)
+    if first is not None and _first_outside(case) and (found is None or found.side == "host"):
+        return Answer(first.category, f"{SIDES[first.category]}: {first.title}", names=first.id)
     if found is None:
         return probably(case)
     utilization = evidence.known_utilization
     settled = utilization is None or utilization >= INPUT_BOUND_BELOW
-    if not case.findings and settled and found.side in ("model", "none"):
-        return mostly_outside(case, NOT_HEALTHY) or sound(evidence, trials)
+    healthy = not case.findings and settled and found.side in ("model", "none")
+    if healthy and not _unhealthy(case):
+        return sound(evidence, trials)
     # what is lost to the input was told by neighbouring steps
     lost = found.side in ("input", "storage")
     noise = evidence.times.loss_noise if lost else evidence.times.noise
@@ -126,12 +133,16 @@ def passes(evidence: Evidence) -> str:
 
 
 def verdict_after(
-    evidence: Evidence, findings: tuple[Finding, ...], trials: Sequence[Trial]
+    evidence: Evidence,
+    findings: tuple[Finding, ...],
+    trials: Sequence[Trial],
+    stack: Stack | None = None,
 ) -> Verdict:
     """The final verdict, of `findings` in the order that the trials gave them.
 
     If something was kept, it names what that repairs. Else what was tried and rejected says
-    no more what the step could gain, and healthy is what was examined and tried.
+    no more what the step could gain, and healthy is what was examined and tried. Of several
+    changes that were kept and measured together, as the `stack`, it says what all of them gave.
     """
     came = by_fix(trials)
     case = Case(evidence, findings)
@@ -139,7 +150,7 @@ def verdict_after(
     if case.first is not None and best is not None and best.kept:
         larger = _larger(findings, came, best)
         before = _answer(Case(evidence, (larger, *findings)) if larger else case)
-        answer = _kept(before, case.first, best, evidence, stays=larger is not None)
+        answer = _kept(before, case.first, best, evidence, stack, stays=larger is not None)
         return answer.verdict(evidence.known_utilization)
     left = tuple(finding for finding in findings if _stands(finding, came.get(finding.id)))
     answer = _answer(Case(evidence, left), trials)
@@ -172,7 +183,13 @@ def _larger(findings: Sequence[Finding], came: Mapping[str, Trial], best: Trial)
 
 
 def _kept(
-    before: Answer, first: Finding, best: Trial, evidence: Evidence, *, stays: bool = False
+    before: Answer,
+    first: Finding,
+    best: Trial,
+    evidence: Evidence,
+    stack: Stack | None,
+    *,
+    stays: bool,
 ) -> Answer:
     """The answer with the repair that was kept: on its side of the step, by its name.
 
@@ -180,11 +197,16 @@ def _kept(
     does one that gives less than what a step surely loses on another side. One that `stays` names
     what is larger.
     """
-    gave = ""
-    if figure := measured(best.speedup, best.low, best.high):
+    gave, by, gain = "", "", (best.speedup, best.low, best.high)
+    several = stack is not None and stack.together and len(stack.fixes) > 1
+    if stack is not None and several and best.basis == "steps" and best.fix in stack.fixes:
+        both = "both" if len(stack.fixes) == 2 else f"all {len(stack.fixes)}"
+        by = f" with {both} kept changes"
+        gain = stack.speedup, stack.low, stack.high
+    if figure := measured(*gain):
         ran = "the whole script ran" if best.basis == "whole runs" else "the steps ran"
         ran = f"{_place(evidence.outside.turn)} is" if best.basis == "calls" else ran
-        gave = f" Repaired, {ran} {figure} as fast."
+        gave = f" Repaired, {ran} {figure} as fast{by}."
     side, named = first.category, f" {first.title}."
     if share_compared(first, best, evidence) < MOST_OF_IT and mostly_outside(Case(evidence)):
         return replace(before, more=before.more + gave)
@@ -248,15 +270,30 @@ def spinning(evidence: Evidence, trying: Trials, step_s: float | None) -> Iterat
 # ----------------------------------------------------------------- beside the training steps
 
 
-def mostly_outside(case: Case, least: float = MOST_OF_IT) -> Answer | None:
-    """The answer where more than `least` is no training step, or the first finding is of that."""
+def mostly_outside(case: Case) -> Answer | None:
+    """The answer where most of what the script repeats is no training step."""
     turn = known(case.evidence.outside_)
-    first = "step" if case.first is None else concern(case.first)
-    if turn is None or (turn.share <= least and first not in ("outside", "epoch end")):
+    if turn is None or turn.share <= MOST_OF_IT:
         return None
+    text = _training(turn).replace("Training steps", "they", 1)
+    return Answer("host", f"Held up outside the training steps: {text}")
+
+
+def _first_outside(case: Case) -> bool:
+    """Whether the first finding is of what is no training step."""
+    return case.first is not None and concern(case.first) in ("outside", "epoch end")
+
+
+def _unhealthy(case: Case) -> bool:
+    turn = known(case.evidence.outside_)
+    return turn is not None and turn.share > NOT_HEALTHY
+
+
+def _training(turn: Outside) -> str:
+    """A sentence on what training steps take of a turn, and into what most of the rest goes."""
     at_least = "" if turn.whole else "at least "
     text = (
-        f"Held up outside the training steps: they take {percent(turn.training_s / turn.seconds)} "
+        f"Training steps take {percent(turn.training_s / turn.seconds)} "
         f"of {_place(turn.turn)} ({at_least}{ms(turn.seconds)})"
     )
     if turn.spent:
@@ -268,7 +305,7 @@ def mostly_outside(case: Case, least: float = MOST_OF_IT) -> Answer | None:
         text += f"; {at_least}{percent(named.share)} goes into {_work(named)}"
         if named is not longest:
             text += f", and {percent(longest.share)} into what comes with it"
-    return Answer("host", text)
+    return text
 
 
 def _place(turn: Turn) -> str:

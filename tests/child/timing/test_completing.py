@@ -91,7 +91,7 @@ class Silent:
     """Keeps what is recorded, and what failed."""
 
     def __init__(self):
-        self.events, self.failures = [], []
+        self.events, self.failures, self.left = [], [], None
         self.record = SimpleNamespace(write=lambda kind, **fields: self.events.append(fields))
         self.process = SimpleNamespace(failed=lambda what, error: self.failures.append(error))
 

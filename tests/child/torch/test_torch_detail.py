@@ -71,10 +71,10 @@ class Run:
             optimizer.register_optimizer_step_post_hook(lambda one, *_: self.detail.stepped(one)),
         ]
 
-    def boundary(self):
+    def boundary(self, asked=False):
         now = time.perf_counter()
         if self._at is None:
-            self.detail.start()
+            self.detail.start(asked)
         else:
             self.detail.step_ended(Mark(self._at), Mark(now))
         self._at = time.perf_counter()
@@ -295,6 +295,34 @@ def test_each_call_is_of_the_part_it_belongs_to_or_of_none(observed, step, befor
     assert not {"sync", "transfer"} & (run.parts.keys() - parts.keys())
     assert run.of("torch_sync") == run.of("torch_evaluation") == []
     assert not run.detail._ledger.open
+
+
+TRANSFORMED = """\
+import time
+from torch.utils.data import DataLoader, Dataset, dataloader
+class Points(Dataset):
+    transform = nn.LayerNorm(4)
+    def __len__(self):
+        return 24
+    def __getitem__(self, index):
+        return self.transform(x[index % 16]), y[index % 16]
+original = dataloader._BaseDataLoaderIter.__next__
+def asked(iterator):  # as the driver's hook, in which those of a step are set
+    run.boundary(asked=True)
+    began = time.perf_counter()
+    batch = original(iterator)
+    run.detail.add("input", time.perf_counter() - began)
+    return batch
+dataloader._BaseDataLoaderIter.__next__ = asked
+"""
+
+
+def test_a_transform_that_is_a_module_is_no_forward_of_the_first_step_either(observed, monkeypatch):
+    iterators = torch.utils.data.dataloader._BaseDataLoaderIter
+    monkeypatch.setattr(iterators, "__next__", iterators.__next__)  # put back
+    body = "    F.mse_loss(net(u), v).backward()"
+    run = observed(before=TRANSFORMED, loop=f"for u, v in DataLoader(Points(), 8):\n{body}")
+    assert run.parts == {"forward": 3, "backward": 3, "input": 3, "rest": 0}
 
 
 # ------------------------------------------------------------------------- on a GPU

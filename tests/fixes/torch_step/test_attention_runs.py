@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from fixes.case_text import edited, runs
+from fixes.case_text import edited, evidence_of, runs
 from rewriting import executed
+from trainperf.fixes import by_id
 
 torch = pytest.importorskip("torch")
 
@@ -65,3 +66,11 @@ def test_dropout_is_on_in_training_only() -> None:
         assert not torch.allclose(trained, evaluated)
     torch.testing.assert_close(after[4], before[4])
     torch.testing.assert_close(after[5], before[5], rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_to_be_pasted_keeps_the_mask_and_the_dropout() -> None:
+    cause = by_id()["torch_sdpa"].look(evidence_of("single_heads"))
+    assert cause is not None
+    (call,) = (line for line in cause.snippet.splitlines() if line.startswith("out = "))
+    assert "attn_mask=mask, dropout_p=" in call
+    assert "is_causal" not in call

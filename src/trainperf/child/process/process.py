@@ -139,7 +139,7 @@ class Process:
             kind: type[BaseException], error: BaseException, trace: TracebackType | None
         ) -> None:
             try:
-                self.record.write("error", type=kind.__name__, text=str(error)[:2000])
+                self.record.write("error", type=kind.__name__, text=str(error)[:LONGEST_TEXT])
                 self.record.flush()
                 trace = _without_ours(trace)
             finally:
@@ -164,11 +164,17 @@ _OF_A_TRACE = (
 )  # fmt: skip
 _OF_AN_OPERATOR = re.compile(r"\{\{function_node .*?\}\}\s*|\s*\[Op:.*$")
 LONGEST_REASON = 300
+LONGEST_TEXT = 10_000
+"""What AutoGraph tells of a fault in a traced function begins with all of the stack."""
 
 
 def in_words(error: BaseException) -> str:
     """Say in one line what went wrong: the first line of an error that is none of a stack's."""
-    text = str(error)
+    return text_in_words(type(error).__name__, str(error))
+
+
+def text_in_words(name: str, text: str) -> str:
+    """The same of an error of which the name of its class and its text are known."""
     if (unknown := _NO_KERNEL.search(text)) is not None:
         return f"XLA cannot compile {unknown[1]} here"
     after_a_place = False
@@ -177,7 +183,6 @@ def in_words(error: BaseException) -> str:
             text = _OF_AN_OPERATOR.sub("", line)
             break
         after_a_place = line.startswith("File ")
-    name = type(error).__name__
     return (text if text.startswith(f"{name}: ") else f"{name}: {text}")[:LONGEST_REASON]
 
 

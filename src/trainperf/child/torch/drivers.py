@@ -36,7 +36,7 @@ class TorchDriver(Driver):
         from .step.detail import Detail
 
         self.loops.detail = Detail(self.loops)
-        self.loops.detail.start()
+        self.loops.detail.start(asked=self.loader is not None)
 
     def profile_ends(self) -> None:
         """Leave the steps alone again."""

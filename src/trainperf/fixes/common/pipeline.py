@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from trainperf.errors import NotMeasured
-from trainperf.fixes.common.words import at, if_measured, ms, percent, worth
+from trainperf.fixes.common.words import at, if_measured, measured_or, ms, percent, worth
 from trainperf.model import Epoch, Evidence, Measure, Site, Stage, is_taken
 from trainperf.model.evidence import LEAST_INPUT
 
@@ -35,10 +34,7 @@ def suitable(evidence: Evidence, suits: Callable[[Stage], bool]) -> tuple[Stage,
 
 def is_dear(evidence: Evidence, stage: Stage) -> bool:
     """Whether a stage is known to take a real share of its pipeline's time."""
-    try:
-        return share(evidence, stage) >= REAL_SHARE
-    except NotMeasured:
-        return False
+    return measured_or(False, lambda: share(evidence, stage) >= REAL_SHARE)
 
 
 def _share_of_work(evidence: Evidence, stage: Stage) -> float:
@@ -83,10 +79,9 @@ def worker_said(evidence: Evidence) -> str:
 def pays_later(evidence: Evidence, later: Callable[[], float]) -> bool:
     """Whether a speed-up that begins with the second epoch is worth a word in all of them."""
     epochs = evidence.loop.epochs
-    try:
-        return epochs is None or worth(evidence, epochs / (1 + (epochs - 1) / later()))
-    except NotMeasured:
-        return False
+    return measured_or(
+        False, lambda: epochs is None or worth(evidence, epochs / (1 + (epochs - 1) / later()))
+    )
 
 
 def input_at_most(evidence: Evidence) -> float:
@@ -144,10 +139,7 @@ def cores(evidence: Evidence) -> int:
 
 def waits(evidence: Evidence) -> bool:
     """Return whether the input alone keeps hardly a core busy: it waits for storage, say."""
-    try:
-        busy = evidence.phase("input").cpu_cores
-    except NotMeasured:
-        return False
+    busy = measured_or(None, lambda: evidence.phase("input").cpu_cores)
     return busy is not None and busy < IDLE_CORES
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from trainperf.errors import NotMeasured
-from trainperf.fixes.common.words import worth
+from trainperf.fixes.common.words import measured_or, worth
 from trainperf.model import Evidence, Measure, Probe, is_taken
 
 
@@ -67,10 +66,7 @@ def threads_variable(evidence: Evidence) -> str:
 
 def waits_for_input(evidence: Evidence) -> bool:
     """Whether the times show that steps wait for their input."""
-    try:
-        return evidence.input_bound
-    except NotMeasured:
-        return False
+    return measured_or(False, lambda: evidence.input_bound)
 
 
 def step_may_matter(evidence: Evidence) -> bool:
@@ -78,10 +74,9 @@ def step_may_matter(evidence: Evidence) -> bool:
 
     True where the times that would tell are missing.
     """
-    try:
-        return worth(evidence, bound_if_saved(evidence, resident_seconds(evidence)))
-    except NotMeasured:
-        return True
+    return measured_or(
+        True, lambda: worth(evidence, bound_if_saved(evidence, resident_seconds(evidence)))
+    )
 
 
 SAYS_NOTHING = 4.0
@@ -127,10 +122,9 @@ def sampled(evidence: Evidence, phase: str) -> tuple[dict[str, Any], ...]:
     indices = {gpu.index for gpu in evidence.device.used}
     if None in indices or any(gpu.mig for gpu in evidence.device.used):
         return ()
-    try:
-        return tuple(use for use in evidence.phase(phase).gpu if use["index"] in indices)
-    except NotMeasured:
-        return ()
+    return measured_or(
+        (), lambda: tuple(use for use in evidence.phase(phase).gpu if use["index"] in indices)
+    )
 
 
 def sms_active(evidence: Evidence) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.model import Evidence, Probe, Site
@@ -17,6 +17,7 @@ from trainperf.rewrite import Script
 __all__ = [
     "at",
     "if_measured",
+    "measured_or",
     "ms",
     "percent",
     "probe_said",
@@ -36,6 +37,8 @@ NOISES = 2.0
 MIB, GIB, MB, GB = 1024**2, 1024**3, 10**6, 10**9
 
 Edit = Callable[["Script"], None]
+T = TypeVar("T")
+Other = TypeVar("Other")
 
 
 def at(site: Site | None) -> str:
@@ -52,12 +55,17 @@ def recorded_site(place: Any) -> Site | None:
     return Site(**{name: value for name, value in place.items() if value is not None})
 
 
+def measured_or(otherwise: Other, value: Callable[[], T]) -> T | Other:
+    """Return a value, or `otherwise` where a number that it is made of was not taken."""
+    try:
+        return value()
+    except NotMeasured:
+        return otherwise
+
+
 def if_measured(text: Callable[[], str]) -> str:
     """Return a text whose numbers may be missing: "" where one of them was not taken."""
-    try:
-        return text()
-    except NotMeasured:
-        return ""
+    return measured_or("", text)
 
 
 def probe_said(evidence: Evidence, name: str, what: str) -> str:

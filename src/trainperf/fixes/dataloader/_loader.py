@@ -8,7 +8,7 @@ from typing import Any
 from trainperf.errors import NotMeasured
 from trainperf.fixes.common.pipeline import cores, pipeline_seconds
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import ms
+from trainperf.fixes.common.words import measured_or, ms
 from trainperf.fixes.rows import Callee
 from trainperf.model import Evidence, Loader, Site, is_taken
 from trainperf.model.facts import DATASET_ITEM
@@ -155,10 +155,7 @@ def bound_without(evidence: Evidence, seconds: float) -> float:
 
 def keeps_up(evidence: Evidence) -> bool:
     """Say whether the input alone is quicker than the step; False where it was not measured."""
-    try:
-        return evidence.times.input < FITS * evidence.times.resident
-    except NotMeasured:
-        return False
+    return measured_or(False, lambda: evidence.times.input < FITS * evidence.times.resident)
 
 
 def fits_shm(evidence: Evidence, workers: int, prefetch: int) -> bool:

@@ -10,7 +10,7 @@ from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving
 from trainperf.fixes.common.pipeline import cores, upper
-from trainperf.fixes.common.words import if_measured, ms, percent
+from trainperf.fixes.common.words import if_measured, measured_or, ms, percent
 from trainperf.fixes.dataloader._loader import (
     DATA_LOADER,
     PREFETCH,
@@ -126,10 +126,7 @@ def choices(evidence: Evidence, least: int, most: int) -> list[int]:
     those whose batches in flight `/dev/shm` cannot hold are left out.
     """
     all_cores = cores_per_rank(evidence)
-    try:
-        need = workers_needed(evidence)
-    except NotMeasured:
-        need = max(1, all_cores)
+    need = measured_or(max(1, all_cores), lambda: workers_needed(evidence))
     offered = {*SWEEP, min(need, all_cores), all_cores - 1, all_cores}
     if most > all_cores:
         offered |= {need, 16, most}
@@ -285,10 +282,7 @@ class TorchTooManyWorkers(Fix):
         many = workers_said(loader.workers)
         title = f"{many} share {width} core{'s' if width > 1 else ''}"
         text = f"{named(loader)} is read by {many} beside the training; {cores_said(evidence)}."
-        try:
-            used = evidence.phase("input").cpu_cores
-        except NotMeasured:
-            used = None
+        used = measured_or(None, lambda: evidence.phase("input").cpu_cores)
         waiting = used is not None and used < IDLE * min(loader.workers, evidence.machine.cores)
         sure = loader.workers > width and not waiting
         return _other_number(evidence, offered, title, text, "that none disturbs", sure)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import replace
 
 from trainperf.errors import NotMeasured
@@ -17,7 +16,7 @@ from trainperf.fixes.common.step import (
     threads_variable,
 )
 from trainperf.fixes.common.trainers import seen_in_call
-from trainperf.fixes.common.words import if_measured, ms, percent, recorded_site
+from trainperf.fixes.common.words import if_measured, measured_or, ms, percent, recorded_site
 from trainperf.fixes.dataloader._loader import ranks
 from trainperf.fixes.rows import Callee, SetArgument, SetVariable
 from trainperf.fixes.torch_step._step import part_seconds
@@ -80,9 +79,7 @@ def throttled_share(evidence: Evidence) -> float:
 
     Raises `NotMeasured` where the kernel tells neither.
     """
-    share = None
-    with suppress(NotMeasured):
-        share = evidence.phase("real").throttled_share
+    share = measured_or(None, lambda: evidence.phase("real").throttled_share)
     if share is None and evidence.container is not None:
         share = evidence.container.throttled_share
     if share is None:
@@ -246,9 +243,8 @@ def _lost_in_turns(evidence: Evidence, used: float) -> float:
     """
     share, times = 1.0, evidence.times
     if _by_quota(evidence):
-        with suppress(NotMeasured):  # nothing tells: as if always
-            stopped = throttled_share(evidence)
-            share = stopped if stopped >= OFTEN else 0.0
+        stopped = measured_or(1.0, lambda: throttled_share(evidence))  # as if always
+        share = stopped if stopped >= OFTEN else 0.0
     most = times.real - times.input if is_taken(times.input_) else times.real
     return min(most, times.real * (1 - used) * share)
 
@@ -261,10 +257,9 @@ def _lost_at_most(evidence: Evidence) -> float:
     threads on 2 cores took 6.4 times as long as 2, not 4 times).
     """
     lost = _lost_in_turns(evidence, 0.0)
-    try:
-        return min(lost, part_seconds(evidence, "forward", "backward", "optimizer"))
-    except NotMeasured:
-        return lost
+    return measured_or(
+        lost, lambda: min(lost, part_seconds(evidence, "forward", "backward", "optimizer"))
+    )
 
 
 def _by_quota(evidence: Evidence) -> bool:

@@ -31,8 +31,10 @@ MANY_TENSORS = 10
 OF_WEIGHTS = re.compile(r"param|weight|grad|state_dict|(\b|_)ema(\b|_)|momentum", re.IGNORECASE)
 """What code that goes through the weights has in its names."""
 
-CARRIED = re.compile(r"^(\w+).*?=[^=].*\(.*\b\1\b")
-"""A line that is given what it made in the turn before: `state = self.cell(x[:, t], state)`."""
+CARRIED = re.compile(
+    r"^(?![^=]*\w\()[^=]*?(?<![\w.])([\w.]+)(?![\w.])[^=]*=[^=].*\(.*(?<![\w.])\1\b"
+)
+"""A line that is given what it made in the turn before: `y, state = self.cell(x[:, t], state)`."""
 
 MOST_TOLD = 3
 Kind = Literal["weights", "cell", "small calls", "loop", "call"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainperf.errors import NotMeasured
 from trainperf.fixes.cause import Saving, Unpriced
-from trainperf.fixes.common.words import if_measured, ms
+from trainperf.fixes.common.words import if_measured, measured_or, ms
 from trainperf.fixes.torch_step._step import part_seconds
 from trainperf.model import Evidence, Exchange, Missing, is_taken, taken
 from trainperf.model.words import size
@@ -47,10 +47,7 @@ def exchange_at_most(evidence: Evidence) -> float:
 
 def stands_out(evidence: Evidence, least: float = 0.0) -> bool:
     """Whether the exchange surely takes something of a step, and at least such a share."""
-    try:
-        return exchange_seconds(evidence) / evidence.times.real >= least
-    except NotMeasured:
-        return False
+    return measured_or(False, lambda: exchange_seconds(evidence) / evidence.times.real >= least)
 
 
 def price_without(evidence: Evidence, basis: str) -> Saving | Unpriced:

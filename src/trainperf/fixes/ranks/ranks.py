@@ -10,7 +10,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
 from trainperf.fixes.common.step import threads_variable
-from trainperf.fixes.common.words import at, ms, percent, recorded_site
+from trainperf.fixes.common.words import at, measured_or, ms, percent, recorded_site
 from trainperf.fixes.ranks._exchange import (
     exchange,
     exchange_said,
@@ -183,10 +183,7 @@ def _lead(evidence: Evidence) -> tuple[str, list[Rank], int]:
 
 def _computing(evidence: Evidence) -> float:
     """Seconds of a step in which a rank computes: neither input nor exchange."""
-    try:
-        alone = step_without_exchange(evidence)
-    except NotMeasured:
-        alone = evidence.times.real
+    alone = measured_or(evidence.times.real, lambda: step_without_exchange(evidence))
     if is_taken(evidence.times.resident_):
         alone = min(alone, evidence.times.resident)
     return min(alone, evidence.times.real)

@@ -7,7 +7,7 @@ import math
 from trainperf.errors import NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import Cause, Saving, Unpriced
-from trainperf.fixes.common.words import MB, MIB, ms
+from trainperf.fixes.common.words import MB, MIB, measured_or, ms
 from trainperf.model import Equivalence, Evidence, Objects, Reads, StorageWait
 from trainperf.model.words import size
 
@@ -82,10 +82,7 @@ def _waiting(
 
 def _readers(evidence: Evidence) -> int:
     """How many read at once at least: the workers of a PyTorch loader, else one."""
-    try:
-        return max(1, evidence.torch.loader.workers)
-    except NotMeasured:
-        return 1
+    return measured_or(1, lambda: max(1, evidence.torch.loader.workers))
 
 
 def _place(reads: Reads) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +22,16 @@ from trainperf.fixes.tf_data.generator import (
     make_apart,
     plain_target,
 )
-from trainperf.model import Equivalence, Evidence, Finding, Site, Variant, is_taken
+from trainperf.model import (
+    Equivalence,
+    Evidence,
+    Finding,
+    FunctionCost,
+    Missing,
+    Site,
+    Variant,
+    is_taken,
+)
 from trainperf.rewrite import Script
 from trainperf.source.bodies import function_of, reached
 from trainperf.source.effects import changed_names, changes_shared, effects, filled_names
@@ -41,6 +51,9 @@ TRAINING = {
 """A function mostly found in these is the training itself, not the making of a batch.
 `error_handler` and `op_dispatch_handler` are what Keras and TensorFlow wrap calls in;
 `numpy` waits for a result."""
+
+WEIGHTS = re.compile(r"\b[gs]et_weights\b|\bassign(_add|_sub)?\b")
+"""What reads or writes the weights that a step trains: it cannot be done ahead of the step."""
 
 
 class NumpyBatching(Fix):
@@ -66,6 +79,7 @@ class NumpyBatching(Fix):
             and function.samples >= ENOUGH
             and function.share >= REAL_SHARE
             and function.calls_into not in TRAINING
+            and not _needs_step(function, evidence)
         ]
         if evidence.loop.kind != "call" or not making:
             return None
@@ -145,6 +159,30 @@ class NumpyBatching(Fix):
         name = script.free_name(site.file, "make_batch", "make_one_batch")
         made = f"{put_in(script, site.file, IN_PARALLEL)}({name}, {{}}, calls={calls})"
         script.loop_part_into_function(at, len(loop.making), (name, item), results, made)
+
+
+def _needs_step(cost: FunctionCost, evidence: Evidence) -> bool:
+    """Whether a function reads or writes weights, or comes after the step in a turn of the loop."""
+    place, step = Site(cost.file, cost.line, cost.name), evidence.loop.where
+    lines = () if isinstance(evidence.lines_, Missing) else evidence.lines.lines
+    stepping = (line for line in lines if step is not None and _spot(line.where) == _spot(step))
+    turn = next(((*line.callers, step) for line in stepping), (step,))
+    own = [line for line in lines if _spot(line.where)[:2] == _spot(place)[:2]]
+    if _spot(place)[:2] in (_spot(other)[:2] for other in turn if other):  # it holds the step
+        own = [line for line in own if line.where.line == place.line]
+    if any(map(WEIGHTS.search, (cost.calls_into, *(f"{line.text} {line.call}" for line in own)))):
+        return True
+    path = next(((*line.callers, line.where) for line in own), (place,))
+    for place, other in zip(path, turn, strict=False):
+        if other and _spot(place) != _spot(other):
+            same = _spot(place)[:2] == _spot(other)[:2]
+            return same and place.line > max(other.line, other.end_line)
+    return False
+
+
+def _spot(place: Site) -> tuple[str, str, int]:
+    """The file, the function (without the class of a method) and the line of a place."""
+    return place.file, place.function.rpartition(".")[2], place.line
 
 
 SNIPPET = """\
@@ -251,8 +289,9 @@ def _check(module: Module, loop: Loop) -> None:
 
 MODEL = frozenset(
     {
-        "evaluate", "get_weights", "gradient", "predict", "predict_on_batch", "reset_metrics",
-        "test_on_batch", "train_step", "update_state",
+        "assign", "assign_add", "assign_sub", "evaluate", "get_weights", "gradient", "predict",
+        "predict_on_batch", "reset_metrics", "set_weights", "test_on_batch", "train_step",
+        "update_state",
     }
 )  # fmt: skip
 """Methods of models, optimizers, metrics and variables: they stay in the loop."""

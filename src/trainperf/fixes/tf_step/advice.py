@@ -42,7 +42,7 @@ class KerasWeightCopies(Fix):
 
     Why slow: `get_weights()` copies all weights to NumPy, `set_weights()` copies them back one by
     one, and NumPy makes new arrays of their size for each product and sum of a blend. A callback
-    does that between two steps, and the model waits for it.
+    does that between two steps, or a function of the loop, and the model waits for it.
     Changes: `use_ema=True` has the optimizer keep the average of the trained weights in its own
     update; `SwapEMAWeights` puts it in their place where the model is evaluated, `fit` at its end.
     A compiled blend writes into variables of its own, or of a second model. Averages differ by
@@ -58,26 +58,27 @@ class KerasWeightCopies(Fix):
     without_edit = "code that reads the average would have to be changed with it"
 
     def look(self, evidence: Evidence) -> Cause | None:
-        """Find the callback of the user's that takes most of a step to copy the weights."""
+        """Find the callback, or function of the loop, that takes most to copy the weights."""
         found = copying(evidence)
         if not found:
             return None
-        (callback, lines), *_ = sorted(found, key=lambda pair: -_seconds(pair[1]))
+        callback, lines = max(found, key=lambda pair: _seconds(pair[1]))
         seconds, step = _seconds(lines), evidence.lines
+        name = callback.name if callback else f"`{lines[0].where.function}`"
         numpy_s = sum(line.of("python") for line in lines)
         numpy = f", {ms(numpy_s)} of that in Python and NumPy" if numpy_s else ""
-        gpu = evidence.device.kind == "GPU"
+        optimizer = "Have the optimizer keep the average, or b" if callback else "B"
+        gpu, compiled = evidence.device.kind == "GPU", not evidence.framework.on_other_backend
         waits = " Some of that may be waiting for the GPU to end the step." if gpu else ""
         return Cause(
-            title=f"{callback.name} ({at(lines[0].where)}) copies the weights through NumPy "
-            "in every batch",
-            text=f"Of each step of {ms(step.seconds)}, {callback.name} takes {ms(seconds)} to copy "
+            title=f"{name} ({at(lines[0].where)}) copies the weights through NumPy in every batch",
+            text=f"Of each step of {ms(step.seconds)}, {name} takes {ms(seconds)} to copy "
             f"weights out of their variables, blend them and copy them back{numpy} "
             f"({sum(line.samples for line in lines):,} of {step.samples:,} samples).{waits}",
-            saves=Saving("what the callback takes", callback.batch_s),
+            saves=Saving("what that takes", callback.batch_s if callback else seconds),
             where=tuple(line.where for line in lines),
-            advice="Have the optimizer keep the average, or blend variables in a `tf.function`.",
-            snippet=_OPTIMIZER if evidence.framework.on_other_backend else _OPTIMIZER + _COMPILED,
+            advice=f"{optimizer}lend variables in a `tf.function`.",
+            snippet=(_OPTIMIZER * bool(callback) + _COMPILED * compiled).strip(),
         )
 
 
@@ -87,22 +88,35 @@ model.fit(data, callbacks=[keras.callbacks.SwapEMAWeights()])  # Keras 3: evalua
 
 _COMPILED = """
 
-@tf.function  # or by hand: `averages` are variables, or those of a second model
+@tf.function  # by hand: `averages` are variables, or those of a second model
 def blend():
     for a, v in zip(averages, model.trainable_variables):
         a.assign(decay * a + (1 - decay) * v)"""
 
 
-def copying(evidence: Evidence) -> list[tuple[CallbackCost, tuple[Line, ...]]]:
-    """The callbacks that keep copies of the weights, and little else; with the lines that do."""
+def copying(evidence: Evidence) -> list[tuple[CallbackCost | None, tuple[Line, ...]]]:
+    """What keeps copies of the weights, and does little else; with the lines that do.
+
+    Callbacks, and functions of the user's beside them (None).
+    """
     if not is_taken(evidence.lines_):
         return []
     lines, found = evidence.lines, []
-    for callback in evidence.callbacks:
-        own = [line for line in lines.lines if _runs(line, callback, evidence)]
+    made: list[tuple[CallbackCost | None, list[Line]]] = [
+        (callback, [line for line in lines.lines if _runs(line, callback, evidence)])
+        for callback in evidence.callbacks
+    ]
+    of_callbacks = [line for _, own in made for line in own]
+    if not evidence.framework.on_other_backend:
+        groups = (group for group in lines.functions(evidence.loop.where) if not group.alone)
+        made += [
+            (None, [line for line in group.lines if line not in of_callbacks]) for group in groups
+        ]
+    for callback, own in made:
         kept = tuple(line for line in own if _copies(line) or _computes(line))
         share = _seconds(kept) / lines.seconds if lines.seconds else 0.0
-        told = [callback.name, *(f"{line.where.function} {line.text}" for line in kept)]
+        told = [f"{line.where.function} {line.text}" for line in kept]
+        told += [callback.name] if callback else []
         if (
             any(map(_copies, kept))
             and any(map(KEEPS.search, told))

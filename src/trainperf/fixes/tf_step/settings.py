@@ -335,7 +335,8 @@ class TfDebugModes(Fix):
         """Take the calls out, where each is a statement of its own."""
         for site in finding.where:
             *around, statement = script.around(site)
-            if not isinstance(statement, ast.Expr) or any(map(_is_choice, around)):
+            ifs = (ast.unparse(outer.test) for outer in around if isinstance(outer, ast.If))
+            if not isinstance(statement, ast.Expr) or any("__name__" not in test for test in ifs):
                 raise CannotRewrite("whether the mode is on is chosen elsewhere")
             script.remove_statement(site)
 
@@ -345,8 +346,3 @@ def _waited_for(evidence: Evidence, mode: str) -> bool:
     if mode == "deterministic" and evidence.device.kind != "GPU":
         return not is_taken(evidence.times.resident_) or evidence.input_bound
     return step_may_matter(evidence)
-
-
-def _is_choice(statement: ast.stmt) -> bool:
-    """Whether what stands in a statement runs or not by a choice of the user's."""
-    return isinstance(statement, ast.If) and "__name__" not in ast.unparse(statement.test)

@@ -94,8 +94,9 @@ class TorchSdpa(Fix):
 import torch.nn.functional as F
 
 # q, k, v: (batch, heads, positions, size of a head)
-# is_causal=True only where a mask hid the later positions
-out = F.scaled_dot_product_attention(q, k, v, is_causal=True)""",
+# mask: None, numbers to be added, or True where a key is seen; rate: 0.0 in evaluation
+out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
+# in place of a mask that hides the later positions, and no others: is_causal=True""",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:

@@ -92,8 +92,8 @@ class TorchEvaluationGrad(Fix):
 
     Why slow: A forward outside `no_grad` records the graph for a backward that never comes: a node
     for each operation, and all activations stay in memory until the output is dropped.
-    Changes: The function that evaluates is decorated with `@torch.no_grad()`, or its loop stands
-    under `with torch.no_grad():`. The outputs are the same.
+    Changes: The function that evaluates is decorated with `@torch.no_grad()`, or its loop, or its
+    call in a function that trains, stands under `with torch.no_grad():`. The outputs are the same.
     When not: Where gradients of the outputs are asked for (saliency, adversarial examples).
     """
 
@@ -115,21 +115,24 @@ class TorchEvaluationGrad(Fix):
                 f" The evaluation takes {ms(validation)} of each {turn} of {ms(whole)} "
                 f"({percent(validation / whole)})."
             )
-        where = seen.where
-        name = where.function if where is not None and where.function.isidentifier() else ""
+        where, calls = seen.where, evidence.torch.calls
+        name = "" if where is None else where.function
+        trains = None if calls is None else calls.backward
+        beside = bool(where and trains and (where.file, name) == (trains.file, trains.function))
         return Cause(
             title=f"The evaluation{f' ({at(where)})' if where else ''} runs with gradients on",
             text=text,
             saves=saves,
             where=(where,) if where is not None else (),
+            data={"beside": True} if beside else {},
             snippet=f"@torch.no_grad()\ndef {name}(...):"
-            if name
+            if name.isidentifier() and not beside
             else "with torch.no_grad():\n    output = model(x)",
             slices="steps" if epoch is None else "none",
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Decorate the function that evaluates, else put its loop under `no_grad`."""
+        """Decorate the function that evaluates, else put its loop or call under `no_grad`."""
         site = finding.where[0]
         module, function = script.source(site.file).module, source.function_around(script, site)
         if function is not None and any(
@@ -146,6 +149,9 @@ class TorchEvaluationGrad(Fix):
                 head = Site(site.file, node.lineno, site.function)
                 script.wrap_statements(head, head, f"with {torch}.no_grad():")
                 return
+        if finding.data.get("beside") and not _may_train(module, script.around(site)[-1:]):
+            script.wrap_statements(site, site, f"with {torch}.no_grad():")
+            return
         raise CannotRewrite("what evaluates stands in what trains")
 
 

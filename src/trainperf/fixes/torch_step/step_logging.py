@@ -267,7 +267,8 @@ def _places(evidence: Evidence) -> Iterator[tuple[Work, float]]:
     syncs = [sync for sync in evidence.torch.syncs if sync.what not in STEERING]
     for log in called_logs(evidence):
         assert log.where is not None
-        given = [sync for sync in syncs if _holds(log.where, sync.where)]
+        file, lines = log.where.file, range(log.where.line, log.where.end_line + 1)
+        given = [sync for sync in syncs if sync.where.file == file and sync.where.line in lines]
         syncs = [sync for sync in syncs if sync not in given]
         seconds = log.seconds + sum(sync.seconds for sync in given)
         reads = max(log.reads, sum(sync.calls for sync in given))
@@ -284,10 +285,6 @@ def called_logs(evidence: Evidence) -> list[LogCall]:
         for log in evidence.torch.logs
         if log.where is not None and log.where.exact and log.what not in COUNTS
     ]
-
-
-def _holds(call: Site, site: Site) -> bool:
-    return call.file == site.file and call.line <= site.line <= (call.end_line or call.line)
 
 
 def _makes(key: tuple[str, str], costs: Mapping[tuple[str, str], FunctionCost]) -> bool:

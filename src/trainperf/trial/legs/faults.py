@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from trainperf.child.process.process import text_in_words
 from trainperf.model import Event
 from trainperf.model.words import signal_name
 from trainperf.recording.cells import is_configuration
@@ -98,8 +99,8 @@ def _reason(status: int | None, events: Events, tail: str, ranks: int, gone: Seq
             return f"lost {_rank(int(number), events) or 'a rank'}, {killed(name)}"
     if errors:
         _, pid, kind, text = errors[0 if ranks > 1 else -1]
-        rank, first = _rank(pid, events), text.strip().partition("\n")[0][:200]
-        return f"fails{f' on {rank}' if rank else ''}: {kind}{f': {first}' if first else ''}"
+        rank, told = _rank(pid, events), text_in_words(kind, text).removesuffix(": ")
+        return f"fails{f' on {rank}' if rank else ''}: {told}"
     if gone:
         if any(event["e"] == "exit" for event in events.get(gone[0], ())):
             return ""

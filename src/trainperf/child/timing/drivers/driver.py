@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...job import ranks
-from ...process import frames
+from ...process import frames, turns
 from ...process.process import Attempt
 from .. import completing, cycles, tracing
 from ..budget import Budget
@@ -57,9 +57,10 @@ class Driver:
     `kind` names the loop ("fit", "iterator", "call", "update"), `phases` are those it can be put
     through; `plan` says which phase a step belongs to; `busy` are the seconds of a step within its
     own call, and `disturbed` says that it is none of the usual ones, `evaluated` that the script
-    evaluated or saved its model in it; `extras` are measured once all blocks are done; `restarts`
-    are the seconds that opening the input again took in the last `pull`, and `epoch_batches` the
-    batches of an epoch that was seen whole.
+    evaluated or saved its model in it; `left` are the turns that it had left as its first step
+    began; `extras` are measured once all blocks are done; `restarts` are the seconds that opening
+    the input again took in the last `pull`, and `epoch_batches` the batches of an epoch that was
+    seen whole.
     """
 
     kind = ""
@@ -87,6 +88,7 @@ class Driver:
         self.epochs_ended = 0
         self.epoch_batches: int | None = None
         self.restarts = 0.0
+        self.left: int | None = None
         self.extras: list[Extra] = []
         self._span: Span | None = None
         self._first = False  # the step under way opened its input
@@ -299,6 +301,9 @@ class Driver:
         now = self._mark(plan.phase == WARM_UP or opened)
         if span is not None:
             self._ended(span, now)
+        elif self.left is None:
+            with Attempt(self.process, "how many turns the loop has left"):
+                self.left = turns.left()
         if self._phases.exchange is None and plan.phase == WARM_UP:
             self._phases.look_for_exchange()
         if plan.arrived() and plan.phase not in (INPUT, DONE):

@@ -80,11 +80,17 @@ class Detail:
         self._fault = ""
         self._unusual = 0
 
-    def start(self) -> None:
-        """Set the hooks, at a boundary: the step that begins is the first."""
+    def start(self, asked: bool = False) -> None:
+        """Set the hooks, at a boundary: the step that begins is the first.
+
+        Where its loader is `asked` for its batch already, that call is none of those hooked.
+        """
         self._on = True
         try:
             self._ledger.begin()
+            if asked:
+                self._waits = self._ledger.enter("", "loader", None)
+                self._waits.carried = True  # it ends with this step at the latest
             self._patch()
             self._patches.listen()
             # PyTorch is not to warn anew where our frame stands in for the user's.
@@ -123,6 +129,8 @@ class Detail:
         """Charge a part, "input", with what the driver measured and what ends now."""
         if self._on:
             self._ledger.add(part, seconds)
+            if self._waits is not None:
+                self._ledger.leave(self._waits)
             self._waits = None
 
     def stop(self) -> None:

@@ -1,25 +1,21 @@
-"""`trainperf check` and `trainperf compare` on the command line."""
+"""`trainperf check` on the command line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
 from reporters.samples import INPUT_BOUND, timed
-from trainperf import store
 from trainperf.check import running
 from trainperf.commands import check as command
 from trainperf.commands import session
 from trainperf.commands.check import check
-from trainperf.commands.compare import compare
 from trainperf.errors import TrainperfError
 from trainperf.model import Diagnosis, Ending
 from trainperf.reporters.json.schema import schema
@@ -37,26 +33,18 @@ class Project:
         self.folder = folder
         self.runs: list[Diagnosis] = [took(0.1)]
         self.settings: list[Any] = []
-        self.named: list[tuple[str, bool]] = []
         self.output = self.stdout = self.stderr = ""
 
     def run(
         self, target: Any, settings: Any, console: Any, named: str, first: bool
     ) -> tuple[Diagnosis, Path, None]:
-        self.named.append((named, first))
         self.settings.append(settings)
         one = self.runs[min(len(self.settings), len(self.runs)) - 1]
         return replace(one, script=target.label), self.folder / "runs" / "1", None
 
     def check(self, *words: str) -> int:
         self.settings.clear()
-        return self._call(check, *words)
-
-    def compare(self, *words: str) -> int:
-        return self._call(compare, *words)
-
-    def _call(self, called: click.Command, *words: str) -> int:
-        result: Result = CliRunner().invoke(called, words)
+        result: Result = CliRunner().invoke(check, words)
         self.output, self.stdout, self.stderr = result.output, result.stdout, result.stderr
         if isinstance(result.exception, TrainperfError):
             self.output += f"{result.exception}\n{result.exception.hint}"
@@ -213,14 +201,3 @@ def test_wrong_usage_is_said_with_the_next_step(
     assert based.check(*words) == 2
     assert says in based.output
     assert based.settings == []
-
-
-# ----------------------------------------------------------------------------- compare
-
-
-@pytest.fixture
-def two(project: Project) -> Callable[..., int]:
-    store.save(took(0.1), project.folder / "a.json")
-    (project.folder / "b").mkdir()
-    store.save(took(0.2), project.folder / "b" / "diagnosis.json")
-    return project.compare

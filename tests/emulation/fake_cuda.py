@@ -26,7 +26,8 @@ from emulation.device import DEPTH, Device, Event, Stream
 class Cuda:
     """The devices, the current one, and the stream in use on each."""
 
-    def __init__(self, devices: int, depth: int, clock: Any, sleep: Any) -> None:
+    def __init__(self, devices: int, depth: int, clock: Any, sleep: Any, put: Any) -> None:
+        self._put = put
         self.devices = [Device(clock, sleep, depth) for _ in range(devices)]
         self.used = {0}
         self.start: Callable[[], object] = lambda: None
@@ -56,6 +57,39 @@ class Cuda:
             return plain(tensor, *args, **kwargs)
 
         torch.Tensor.to = to
+
+    def graphs(self, seconds: float, strict: bool = False) -> None:
+        """Let what a `torch.cuda.CUDAGraph` captures be run, and each replay take so long.
+
+        `strict`: what waits in a capture fails, as on a GPU, where that ends the capture.
+        """
+        import torch
+
+        def capture(on: bool) -> Callable[..., None]:
+            return lambda graph, **how: setattr(self, "capturing", on)
+
+        def only_outside(owner: Any, name: str) -> None:
+            wait = getattr(owner, name)
+
+            def call(*given: Any) -> Any:
+                assert not self.capturing, f"{name} while a graph is captured"
+                return wait(*given)
+
+            self._put(owner, name, call)
+
+        calls = {
+            "__new__": lambda cls, keep_graph: object.__new__(cls),
+            "__init__": lambda graph: None,
+            "capture_begin": capture(True),
+            "capture_end": capture(False),
+            "replay": lambda graph: self.launch(seconds),
+        }
+        for name, does in calls.items():
+            self._put(torch._C._CUDAGraph, name, does)
+        if strict:
+            only_outside(torch.cuda.Event, "query")
+            only_outside(torch.cuda.Event, "synchronize")
+            only_outside(torch.cuda, "synchronize")
 
     def item(self, device: int | None = None) -> None:
         """Let the host wait for the stream in use, as reading a number does."""
@@ -126,16 +160,6 @@ class _Stream:
     def wait_stream(self, stream: _Stream) -> None:
         self.emulated.wait(stream.emulated.record())
 
-    def wait_event(self, event: _Event) -> None:
-        event.wait(self)
-
-    def record_event(self) -> _Event:
-        import torch
-
-        made: Any = torch.cuda.Event(enable_timing=True)
-        made.record(self)
-        return made
-
 
 def install(
     devices: int = 1,
@@ -150,7 +174,7 @@ def install(
     """
     import torch
 
-    cuda = Cuda(devices, depth, clock, sleep)
+    cuda = Cuda(devices, depth, clock, sleep, put)
     event = type("Event", (_Event,), {"cuda": cuda})
 
     def synchronize(device: Any = None) -> None:

@@ -158,10 +158,6 @@ class Batches:
     undistributed = staticmethod(loops.undistributed)
     fresh = staticmethod(loops.fresh)
 
-    @staticmethod
-    def size_in_bytes(batch: Any) -> int:
-        return 8
-
 
 class MadeUp(loops.Loops):
     """A framework that is not there, whose devices have a clock."""

@@ -42,8 +42,8 @@ from trainperf.model import (
 )
 
 GOLDEN = Path(__file__).parent / "golden"
-SHORT = ("tried", "other_experiments", "exchange", "failed")
-WHOLE = ("tried",)
+SHORT = ("tried", "nothing_kept", "other_experiments", "exchange", "failed")
+WHOLE = ("tried", "one_kept", "nothing_kept", "straggler", "on_a_gpu")
 
 
 @pytest.mark.parametrize(
@@ -193,15 +193,12 @@ def last(diagnosis: Diagnosis) -> str:
 
 
 def test_the_last_line_is_what_the_reader_gets() -> None:
-    told = "the whole training about 27.8 s → 15.4 s, its steps 3.2× (2.8 to 3.5)"
-    assert last(TRIED) == f"Apply these 2 changes: {told}"
     assert "\x1b[1;32mApply these 2 changes" in coloured(TRIED)
     unknown = replace(TRIED, training=None)
     assert last(unknown).endswith("changes: 3.2× (2.8 to 3.5), a step 34.8 ms → 10.8 ms")
     assert TRIED.stack is not None
     apart = replace(TRIED.stack, together=False)
     assert last(replace(TRIED, stack=apart)).endswith("(2.8 to 3.5), not measured together")
-    assert last(ONE_KEPT).startswith("Apply this change: ")
 
 
 def test_what_stands_between_epochs_is_said_not_to_be_counted_where_none_ended() -> None:
@@ -223,13 +220,10 @@ def test_kept_fixes_that_were_not_stacked_promise_no_more_than_was_measured() ->
 
 
 def test_where_nothing_was_kept_the_last_line_says_so_plainly() -> None:
-    said = "No change that was tried is worth making; 3 changes were not tried."
-    assert last(NOTHING_KEPT) == said
     healthy = replace(HEALTHY, trials=NOTHING_KEPT.trials, trying=NOTHING_KEPT.trying)
     assert last(healthy).startswith("Nothing to change: nothing that was tried made it")
     assert last(HEALTHY).startswith("Nothing to change: trainperf knows nothing")
     assert "Nothing to change" not in last(replace(HEALTHY, ending=Ending.FAILED))
-    assert last(OTHER_EXPERIMENTS).startswith("No edit tried that leaves the experiment as it is")
     gave = {"speedup": 1.2, "low": 1.06, "high": 1.38}
     alone = replace(NOTHING_KEPT.trials[-1], reason="not repeated: out of budget", **gave)
     assert last(replace(NOTHING_KEPT, trials=(*NOTHING_KEPT.trials[:-1], alone))) == (
@@ -247,10 +241,7 @@ def test_figures_that_were_not_measured_are_called_upper_bounds() -> None:
 
 
 def test_the_closing_lines_name_only_commands_that_lead_somewhere() -> None:
-    report = text(TRIED, saved="run-7", patch_file="fix.diff")
-    for command in ("git apply fix.diff", "explain tf_cache", "fix run-7 "):
-        assert command in report
-    assert "make 2 edits; --diff shows them" in report
+    assert "git apply fix.diff" in text(TRIED, saved="run-7", patch_file="fix.diff")
     assert "trainperf show" not in text(TRIED)
     for none in (None, Patch("", ())):
         assert "trainperf fix" not in text(replace(TRIED, patch=none), saved="run-7")

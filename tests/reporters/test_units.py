@@ -2,59 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from trainperf.model import words as units
 from trainperf.settings import duration
 
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "≈ 0"),
-        (0.0000001234, "0.123 µs"),
-        (0.0000123, "12.3 µs"),
-        (0.0009996, "1.00 ms"),
-        (0.0009994, "999 µs"),
-        (0.138, "138 ms"),
-        (0.9999, "1.00 s"),
-        (6.3149, "6.31 s"),
-        (99.96, "100 s"),
-        (599.4, "599 s"),
-        (1234, "20.6 min"),
-    ],
-)
-def test_seconds_choose_their_unit_after_rounding(value: float, text: str) -> None:
-    assert units.seconds(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0 %"),
-        (0.0002, "<0.1 %"),
-        (0.0094, "0.9 %"),
-        (0.0996, "10 %"),
-        (0.313, "31 %"),
-        (1.0, "100 %"),
-    ],
-)
-def test_shares_are_per_cent(value: float, text: str) -> None:
-    assert units.share(value) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(1.04, "1.04×"), (1.996, "2.0×"), (3.24, "3.2×"), (12.4, "12×")]
-)
-def test_bounds_are_no_finer_than_two_digits_or_a_hundredth(value: float, text: str) -> None:
-    assert units.bound(value) == text
+SECONDS = {
+    0.0: "≈ 0",
+    0.0000001234: "0.123 µs",
+    0.0009996: "1.00 ms",
+    0.0009994: "999 µs",
+    0.9999: "1.00 s",
+    6.3149: "6.31 s",
+    99.96: "100 s",
+    1234: "20.6 min",
+}
+"""The unit is chosen after rounding."""
+CLOCK = {
+    0.2: "200 ms",
+    59.94: "59.9 s",
+    59.96: "1 min",
+    730.2: "12 min 10 s",
+    3599.6: "1 h",
+    7520.0: "2 h 5 min",
+    3 * 86400 + 4.4 * 3600: "3 d 4 h",
+}
+WORDS = [
+    *((units.seconds, seconds, text) for seconds, text in SECONDS.items()),
+    *((units.clock, seconds, text) for seconds, text in CLOCK.items()),
+    (units.share, 0.0, "0 %"),
+    (units.share, 0.0002, "<0.1 %"),
+    (units.share, 0.0094, "0.9 %"),
+    (units.share, 0.0996, "10 %"),
+    (units.share, 1.0, "100 %"),
+    (units.bound, 1.04, "1.04×"),
+    (units.bound, 1.996, "2.0×"),
+    (units.bound, 12.4, "12×"),
+    (units.ratio, 0.834, "0.83×"),
+    (units.ratio, 2.942, "2.94×"),
+    (units.ratio, 12.44, "12.4×"),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.834, "0.83×"), (1.0, "1.00×"), (2.942, "2.94×"), (12.44, "12.4×")]
-)
-def test_measured_ratios_have_three_digits(value: float, text: str) -> None:
-    assert units.ratio(value) == text
+@pytest.mark.parametrize(("function", "value", "text"), WORDS)
+def test_a_number_has_its_digits_and_its_unit(
+    function: Callable[[float], str], value: float, text: str
+) -> None:
+    assert function(value) == text
 
 
 @pytest.mark.parametrize(
@@ -92,19 +88,3 @@ def test_rates_sizes_and_counts_carry_their_unit() -> None:
     assert units.count(2502, "step") == "2,502 steps"
     assert units.cores(1.5) == "1.5 cores"
     assert units.cores(1) == "1 core"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.2, "200 ms"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min"),
-        (730.2, "12 min 10 s"),
-        (3599.6, "1 h"),
-        (7520.0, "2 h 5 min"),
-        (3 * 86400 + 4.4 * 3600, "3 d 4 h"),
-    ],
-)
-def test_long_times_are_spoken_in_two_units(value: float, text: str) -> None:
-    assert units.clock(value) == text

@@ -96,6 +96,44 @@ def seen_of(calls, command=()):
     return RecordedCall({name: train[name] for name in DEFAULTS}, DEFAULTS, given, ("train.py",))
 
 
+@pytest.mark.parametrize(("text", "expected"), cases("live"))
+def test_the_one_place_that_was_live_is_edited(text, expected, tmp_path):
+    files = files_of(text)
+    before = calls_of(tmp_path / "before", files)
+    after = edited(files, seen_of(before))
+    assert len(after) == 1
+    (text,) = after.values()
+    assert expected in text
+    calls = calls_of(tmp_path / "after", {**files, **after})
+
+    others = [name for name in before[0] if name != "num_workers"]
+    assert [[e[n] for n in others] for e in calls] == [[e[n] for n in others] for e in before]
+    assert {each["num_workers"] for each in calls if each["dataset"] == "train"} == {2}
+
+
+@pytest.mark.parametrize(("text", "_"), cases("call"))
+def test_where_the_place_is_not_sure_the_call_itself_overrules(text, _, tmp_path):
+    files = files_of(text)
+    after = edited(files, seen_of(calls_of(tmp_path / "before", files)))
+    before, lines = files["train.py"].splitlines(), after["train.py"].splitlines()
+    differ = [
+        one
+        for one, other in zip(lines, before, strict=True)
+        if one != other.replace("▸", "").replace("◂", "")
+    ]
+    assert len(differ) == 1
+    assert "DataLoader('train'" in differ[0]
+    calls = calls_of(tmp_path / "after", after)
+    assert [each["num_workers"] for each in calls] == [2]
+
+
+@pytest.mark.parametrize(("text", "reason"), cases("none"))
+def test_what_no_source_holds_is_left_alone_with_the_reason(text, reason):
+    seen = RecordedCall({"num_workers": 0}, DEFAULTS, (), ("train.py",))
+    with pytest.raises(CannotRewrite, match=re.escape(reason)):
+        edited({"train.py": HEAD + text}, seen)
+
+
 def test_a_global_that_the_command_sets_by_its_name_is_changed_there():
     """As scripts do that take `--batch_size=8` for every global of theirs."""
     text = "batch_size = 4\nexec(open('configurator.py').read())\n"

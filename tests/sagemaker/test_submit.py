@@ -23,7 +23,6 @@ from trainperf.model import Diagnosis
 from trainperf.sagemaker import service
 
 boto3 = pytest.importorskip("boto3")
-ClientError = pytest.importorskip("botocore.exceptions").ClientError
 moto_server = pytest.importorskip("moto.server")
 
 ROLE = "arn:aws:iam::123456789012:role/Training"

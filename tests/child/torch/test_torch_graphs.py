@@ -23,39 +23,11 @@ from trainperf.child.torch import devices, hooks
 from trainperf.child.torch.loops import TorchLoops
 
 
-class Gpu:
-    """Whether CUDA is in use, and a stream captures."""
-
-    initialized = True
-    capturing = False
-
-
 @pytest.fixture
-def gpu(monkeypatch) -> Gpu:
-    made = Gpu()
-    fake_cuda.install(put=functools.partial(monkeypatch.setattr, raising=False))
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: made.initialized)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
+def gpu(monkeypatch) -> fake_cuda.Cuda:
+    made = fake_cuda.install(put=functools.partial(monkeypatch.setattr, raising=False))
+    made.graphs(0.0)
     return made
-
-
-@pytest.fixture
-def graph(gpu) -> Any:
-    """A class like `torch.cuda.CUDAGraph`."""
-
-    class CUDAGraph:
-        replays = 0
-
-        def capture_begin(self, pool: Any = None) -> None:
-            gpu.capturing = True
-
-        def capture_end(self) -> None:
-            gpu.capturing = False
-
-        def replay(self) -> None:
-            self.replays += 1
-
-    return CUDAGraph
 
 
 @pytest.fixture
@@ -84,11 +56,6 @@ def loops(watcher, monkeypatch) -> Any:
     yield made
     for handle in handles:
         handle.remove()
-
-
-def watched(loops: TorchLoops, cls: Any) -> Any:
-    devices.watch_graphs(loops, SimpleNamespace(CUDAGraph=cls))
-    return cls()
 
 
 def written(watcher: Watcher) -> dict[int, float]:
@@ -150,16 +117,18 @@ def test_nothing_is_summed_copied_or_read_of_what_is_captured(gpu, loops, leg, m
 # ------------------------------------------------------------------ whole steps replayed
 
 
-def test_the_losses_of_replayed_steps_are_those_that_each_replay_wrote(loops, graph, leg, watcher):
+def test_the_losses_of_replayed_steps_are_those_that_each_replay_wrote(gpu, loops, leg, watcher):
     model = network()
     optimizer = sgd(model)
-    one = watched(loops, graph)
-    one.capture_begin()
+    cls = type("CUDAGraph", (torch.cuda.CUDAGraph,), {})  # takes the hooks
+    devices.watch_graphs(loops, SimpleNamespace(CUDAGraph=cls))
+    graph = cls()
+    graph.capture_begin()
     loss = step(model, optimizer)
-    one.capture_end()
+    graph.capture_end()
     for value in (3.0, 2.0, 1.0):
         loss.data.fill_(value)  # what a replay does
-        one.replay()
+        graph.replay()
     assert written(watcher) == {1: 3.0, 2: 2.0, 3: 1.0}
     assert list(seen(watcher, "weights")) == [1, 2]
 

@@ -13,27 +13,7 @@ sys.path.insert(0, os.path.join(TESTS, "emulation"))
 import fake_cuda  # noqa: E402
 
 cuda = fake_cuda.install()
-
-
-def capture_begin(graph, pool=None, capture_error_mode="global"):
-    cuda.capturing = True
-
-
-def capture_end(graph):
-    cuda.capturing = False
-
-
-# What PyTorch's own `CUDAGraph` calls of CUDA.
-CALLS = {
-    "__new__": lambda cls, keep_graph: object.__new__(cls),
-    "__init__": lambda graph: None,
-    "capture_begin": capture_begin,
-    "capture_end": capture_end,
-    "replay": lambda graph: cuda.launch(0.004),
-}
-for name, does in CALLS.items():
-    setattr(torch._C._CUDAGraph, name, does)
-
+cuda.graphs(0.004)
 model = network()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 x, y = torch.zeros(16, 16), torch.zeros(16, 1)

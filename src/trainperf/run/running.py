@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,11 @@ _PROXIES = ("orted", "prted", "hydra_pmi_proxy")
 """Processes of mpirun's own between it and the ranks."""
 _LAUNCHERS = (*TORCHRUN, *ACCELERATE)
 """Programs of Python that start the ranks of a job."""
-_HELPERS = re.compile(r"(?:import sys; )?from (?:torch\.)?multiprocessing\.")
+_HELPERS = (
+    "from multiprocessing.",
+    "from torch.multiprocessing.",
+    "import sys; from multiprocessing.",
+)
 """How the code begins by which `multiprocessing` starts processes: workers, servers, trackers."""
 
 
@@ -217,9 +220,7 @@ def _not_helping(process: psutil.Process) -> psutil.Process:
     while _is_python(process):
         words, parent = process.cmdline(), process.parent()
         found = program(words)
-        helps = (
-            found is not None and found.kind == "code" and _HELPERS.match(found.name) is not None
-        )
+        helps = found is not None and found.kind == "code" and found.name.startswith(_HELPERS)
         forked = parent is not None and parent.cmdline() == words
         if parent is None or not (helps or forked) or not _is_python(parent):
             break

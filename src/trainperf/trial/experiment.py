@@ -106,8 +106,7 @@ def run_once(
 ) -> LegFailed | None:
     """Why the script with the changes of some `ids` fails, run once; None where it does not.
 
-    It comes to its first slice, and where there is time for it through a turn as it is written,
-    with what stands between two epochs.
+    It comes to its first slice, and through a whole turn as it is written where there is time.
     """
     run, turn = leg_run(subject, {}), subject.evidence.outside
     candidate = Changes(run, findings, subject.edits).join(ids)

@@ -112,7 +112,7 @@ class Reads(torch.nn.Module):
         self.masks = masks
 
     def forward(self, rows: Any) -> Any:
-        states, last = self.gru(self.embed(rows))
+        states, last = self.gru(self.embed(rows.view(-1)).view(*rows.shape, 8))
         given = (rows != 0).unsqueeze(-1)
         return self.drop((states * given).sum(dim=1) if self.masks else last[-1])
 

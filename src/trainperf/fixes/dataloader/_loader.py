@@ -66,6 +66,11 @@ def exact(where: Site | None) -> bool:
     return where is not None and where.exact
 
 
+def in_tensors(loader: Loader) -> bool:
+    """Say whether samples lie in the tensors of PyTorch's `TensorDataset`, read by no worker."""
+    return loader.dataset == "TensorDataset" and loader.item is None and loader.workers == 0
+
+
 def named(loader: Loader) -> str:
     """Name the dataset at the start of a sentence: "`Images`"; a plain list has no name."""
     plain = loader.dataset in ("list", "tuple", "dict") or not loader.dataset.isidentifier()

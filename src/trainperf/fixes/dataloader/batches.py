@@ -21,6 +21,7 @@ from trainperf.fixes.dataloader._loader import (
     costs_said,
     exact,
     fits_shm,
+    in_tensors,
     keeps_up,
     named,
     places,
@@ -29,9 +30,9 @@ from trainperf.fixes.dataloader._loader import (
     workers_said,
 )
 from trainperf.fixes.rows import SetArgument
-from trainperf.fixes.torch_step._source import file_text
 from trainperf.model import Evidence, Finding, Site, Variant, is_taken
 from trainperf.rewrite import Script
+from trainperf.rewrite.expressions import PRIMARY
 from trainperf.source.arguments import starred
 from trainperf.source.module import Module, inside
 from trainperf.source.statements import Function, called
@@ -141,8 +142,12 @@ class TorchPinMemory(Fix):
 
 # ------------------------------------------------------------------------- taken in one piece
 
-OF_SAMPLES = re.compile(r"\w*load\w*\.(?:batch_size|drop_last)\b|\w+\.sampler\b")
-"""What is said otherwise by a loader whose sampler draws whole batches."""
+WHOLE_BATCHES = '''\
+class {name}({torch}.utils.data.TensorDataset):
+    """A `TensorDataset` of which a loader takes a whole batch at once."""
+
+    __getitems__ = {torch}.utils.data.TensorDataset.__getitem__
+'''
 
 
 class TorchWholeBatches(Fix):
@@ -151,9 +156,8 @@ class TorchWholeBatches(Fix):
     Why slow: The samples lie in tensors already. For each batch the loader takes them out one by
     one, each as a tensor of its own, and stacks these again: microseconds for each sample and
     tensor, more than a small model's step.
-    Changes: The sampler gives the indices of a whole batch, `tensor[indices]` takes it, and nothing
+    Changes: The dataset answers a loader that asks for a batch with `tensor[indices]`, and nothing
     is stacked. Batches, their order and what is drawn stay the same.
-    When not: Where something asks the loader for its `batch_size` or `sampler`: no edit then.
     """
 
     usual = 1.3
@@ -166,8 +170,7 @@ class TorchWholeBatches(Fix):
         stacked = any(
             one.arguments.get("collate_fn") == "default_collate" for one in evidence.stages
         )
-        in_tensors = loader.dataset == "TensorDataset" and not loader.workers
-        if not (in_tensors and stacked and ITEM in timed and size > 1):
+        if not (in_tensors(loader) and stacked and ITEM in timed and size > 1):
             return None
         return Cause(
             title="Samples that lie in tensors are taken one by one",
@@ -178,46 +181,32 @@ class TorchWholeBatches(Fix):
                 of="input",
             ),
             where=places(loader),
-            advice="Let the sampler give the loader a batch of indices at a time.",
-            snippet=f"batches = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler("
-            f"dataset), {size}, drop_last=False)\n"
-            "loader = DataLoader(dataset, batch_size=None, sampler=batches)",
+            advice="Have the dataset give the loader a whole batch at once.",
+            snippet="class WholeBatches(TensorDataset):\n"
+            "    __getitems__ = TensorDataset.__getitem__\n\n"
+            "loader = DataLoader(WholeBatches(*dataset.tensors), ..., collate_fn=list)",
             rewritable=exact(loader.where),
         )
 
     def rewrite(self, script: Script, finding: Finding) -> None:
-        """Give the loader a sampler of batches, in place of their size and its own sampler."""
+        """Give the loader the same tensors in a dataset that answers for a batch."""
         site = finding.where[0]
         DATA_LOADER.check(script, site)
-        call, module = script.call(site), script.source(site.file).module
-        text = script.source(site.file).text_of
-        given = {word.arg: word.value for word in call.keywords}
-        given |= dict(zip(("dataset", "batch_size", "shuffle"), call.args, strict=False))
-        dataset, size = given.pop("dataset", None), given.pop("batch_size", None)
-        shuffle, drops = given.pop("shuffle", None), given.pop("drop_last", None)
-        if starred(call) or len(call.args) > 3 or dataset is None or size is None:
-            raise CannotRewrite("the call does not write out its dataset and its batch size")
-        name = text(dataset)
-        if not isinstance(dataset, ast.Name):
-            name = script.free_name(site.file, "dataset", "samples")
-        if {"sampler", "batch_sampler", "collate_fn"} & given.keys():
-            raise CannotRewrite("it has a sampler or a collate function of its own")
-        if read := OF_SAMPLES.search(file_text(script, site.file)):  # which no trial need show
-            raise CannotRewrite(f"`{read[0]}` is read")
-        torch = script.module_name(site.file, "torch", site)
-        seeded = f", generator={text(given['generator'])}" if "generator" in given else ""
-        one = f"{torch}.utils.data.SequentialSampler({name})"
-        drawn = f"{torch}.utils.data.RandomSampler({name}{seeded})"
-        if shuffle is not None and module.constant(shuffle) is not False:
-            always = module.constant(shuffle) is True
-            one = drawn if always else f"{drawn} if {text(shuffle)} else {one}"
-        ends = "False" if drops is None else text(drops)
-        batches = f"{torch}.utils.data.BatchSampler({one}, {text(size)}, {ends})"
-        rest = "".join(f", {name}={text(value)}" for name, value in given.items())
-        if name != text(dataset):
-            name = f"{name} := {text(dataset)}"
-        made = f"{name}, batch_size=None, sampler={batches}{rest}"
-        script.replace_call(site, f"{text(call.func)}({made})")
+        dataset = script.argument(site, 0, "dataset")
+        if dataset is None or script.argument(site, 6, "collate_fn") is not None:
+            raise CannotRewrite("it has a collate function, or no dataset that is written out")
+        if re.search(r"\.tensors\s*=[^=]", script.source(site.file).text):  # later, maybe
+            raise CannotRewrite("a dataset is given other tensors")
+        node, text = script.source(site.file).expression(dataset), script.expression(dataset)
+        name = script.free_name(site.file, "WholeBatches")
+        if isinstance(node, ast.Call) and called(node) == "TensorDataset":
+            script.replace_call(script.site_of(dataset, node.func), name)
+        else:
+            held = text if isinstance(node, PRIMARY) else f"({text})"
+            script.replace_call(dataset, f"{name}(*{held}.tensors)")
+        script.set_keyword(site, "collate_fn", "list")
+        torch = script.module_name(site.file, "torch")
+        script.insert_function(site.file, WHOLE_BATCHES.format(name=name, torch=torch))
 
 
 # --------------------------------------------------------------------------------- collating

@@ -26,6 +26,7 @@ from trainperf.fixes.dataloader._loader import (
     bound_without,
     costs_said,
     exact,
+    in_tensors,
     named,
     ranks,
     stage_seconds,
@@ -88,8 +89,7 @@ class TorchItemWork(Fix):
         """Find items that take longer than collating, or were not timed and can be kept."""
         loader, timed, kept = evidence.torch.loader, stage_seconds(evidence), _keepable(evidence)
         items, collate = timed.get(ITEM), timed.get(COLLATE, 0.0)
-        in_tensors = loader.dataset == "TensorDataset" and not loader.workers
-        if in_tensors or ((not kept) if items is None else (collate > items)):
+        if in_tensors(loader) or ((not kept) if items is None else (collate > items)):
             return None  # from memory into memory; see `torch_whole_batches`
         place = _edited_place(evidence) if kept else loader.item or loader.where
         return Cause(

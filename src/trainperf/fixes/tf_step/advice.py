@@ -88,7 +88,7 @@ model.fit(data, callbacks=[keras.callbacks.SwapEMAWeights()])  # Keras 3: evalua
 
 _COMPILED = """
 
-@tf.function  # or by hand: `averages` are variables, or those of a second model
+@tf.function  # by hand: `averages` are variables, or those of a second model
 def blend():
     for a, v in zip(averages, model.trainable_variables):
         a.assign(decay * a + (1 - decay) * v)"""

@@ -181,7 +181,9 @@ def without_padding(driver: Any, calls: list[ModelCall]) -> dict[str, Any]:
         return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
 
     def cut(leaf: Any) -> Any:
-        return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
+        if leaf.dim() < 2 or leaf.shape[1] != steps:
+            return leaf
+        return leaf[:, :longest].contiguous()  # models take views of what a loader stacked
 
     least, most = ROUNDS
     wholes, shorts = list[float](), list[float]()

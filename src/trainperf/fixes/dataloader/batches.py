@@ -27,10 +27,10 @@ from trainperf.fixes.dataloader._loader import (
     places,
     seen_in_run,
     stage_seconds,
-    workers_said,
 )
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import Evidence, Finding, Site, Variant, is_taken
+from trainperf.model.words import count
 from trainperf.rewrite import Script
 from trainperf.rewrite.expressions import PRIMARY
 from trainperf.source.arguments import starred
@@ -71,7 +71,7 @@ class TorchPrefetchFactor(Fix):
         )
         return Cause(
             title=f"Each worker has no more than {now} batches ready",
-            text=f"{named(loader)} is read by {workers_said(loader.workers)}{waits}.",
+            text=f"{named(loader)} is read by {count(loader.workers, 'worker')}{waits}.",
             saves=Saving(
                 upper(evidence, "no step waits for its batch"),
                 ratio=lambda: times.real / max(times.resident, 1e-9),

@@ -11,6 +11,7 @@ from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
 from trainperf.model import (
     INPUT_BOUND_BELOW,
+    WORTH_NAMING,
     AllReduce,
     Evidence,
     Exchange,
@@ -177,10 +178,10 @@ def _input(case: Case) -> Answer:
     real, waiting = clock.real, clock.real - clock.resident
     verb = "goes into" if evidence.loop.kind == "call" else "waits for"
     most = "at most " if clock.loss_noise > NOISY else ""
-    text = (
-        f"-bound: the step could run {most}{times(real / clock.resident)} as fast if data were "
-        f"free; {percent(1 - clock.resident / real)} of each step"
+    free = (
+        f"-bound: the step could run {most}{times(real / clock.resident)} as fast if data were free"
     )
+    text = f"{free}; {percent(waiting / real)} of each step"
     storage = (finding.waits for finding in case.findings if finding.category == "storage")
     waits = max(filter(None, storage), key=lambda waits: waits.seconds, default=None)
     if waits is not None and (seconds := min(waits.most_s, waiting)) >= MOST * waiting:
@@ -190,7 +191,16 @@ def _input(case: Case) -> Answer:
     # The input alone is drained, opened once: of one that each step opens anew that says nothing.
     alone = known(clock.input_) if evidence.loop.opened_each is None else None
     if alone is None or alone.seconds >= 0.5 * waiting:
-        return Answer("input", f"Input{text} {verb} {input_culprit(evidence)}")
+        # as in the bar of the step: the input is to blame for no more than it takes alone
+        its_own = waiting if alone is None else min(waiting, alone.seconds)
+        rest = (waiting - its_own) / real
+        culprit = f"{verb} {input_culprit(evidence)}"
+        if rest < WORTH_NAMING:
+            return Answer("input", f"Input{text} {culprit}")
+        named = evidence.parallel_ is not None or evidence.tracing_s >= WORTH_NAMING * real
+        more = "" if named else f"; {percent(rest)} is not explained"
+        text = f"Input{free}; {percent(its_own / real)} of each step {culprit}{more}"
+        return Answer("input", text)
     crowded = "goes into handing batches over and sharing cores with the input, which alone makes"
     return Answer("input", f"Input{text} {crowded} one in {ms(alone.seconds)}")
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from trainperf.model import (
+    WORTH_NAMING,
     Device,
     Diagnosis,
     Ending,
@@ -38,9 +39,6 @@ from trainperf.report.document import (
     say,
 )
 from trainperf.report.plain import place, plain
-
-WORTH_NAMING = 0.05
-"""Share of a step below which what neither model nor data explain is left out as noise."""
 
 UNMEASURED = "ranks not measured"
 """The reason for waiting where the own step of some ranks is not known."""

@@ -158,6 +158,7 @@ class TorchWholeBatches(Fix):
     tensor, more than a small model's step.
     Changes: The dataset answers a loader that asks for a batch with `tensor[indices]`, and nothing
     is stacked. Batches, their order and what is drawn stay the same.
+    When not: Where the dataset is given other tensors later: no edit then.
     """
 
     usual = 1.3
@@ -197,6 +198,7 @@ class TorchWholeBatches(Fix):
             raise CannotRewrite("it has a collate function, or no dataset that is written out")
         if re.search(r"\.tensors\s*=[^=]", script.source(site.file).text):  # later, maybe
             raise CannotRewrite("a dataset is given other tensors")
+        script.set_keyword(site, "collate_fn", "list")
         node, text = script.source(site.file).expression(dataset), script.expression(dataset)
         name = script.free_name(site.file, "WholeBatches")
         if isinstance(node, ast.Call) and called(node) == "TensorDataset":
@@ -204,7 +206,6 @@ class TorchWholeBatches(Fix):
         else:
             held = text if isinstance(node, PRIMARY) else f"({text})"
             script.replace_call(dataset, f"{name}(*{held}.tensors)")
-        script.set_keyword(site, "collate_fn", "list")
         torch = script.module_name(site.file, "torch")
         script.insert_function(site.file, WHOLE_BATCHES.format(name=name, torch=torch))
 

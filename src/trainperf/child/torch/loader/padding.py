@@ -181,16 +181,17 @@ def without_padding(driver: Any, calls: list[ModelCall]) -> dict[str, Any]:
         return leaf.detach()[order] if leaf.dim() and leaf.shape[0] == rows else leaf.detach()
 
     def cut(leaf: Any) -> Any:
-        if leaf.dim() < 2 or leaf.shape[1] != steps:
-            return leaf
-        return leaf[:, :longest].contiguous()  # models take views of what a loader stacked
+        return leaf[:, :longest] if leaf.dim() > 1 and leaf.shape[1] == steps else leaf
+
+    def shortened(leaf: Any) -> Any:
+        return cut(some(leaf)).clone()  # in one piece: models take views of it
 
     least, most = ROUNDS
     wholes, shorts = list[float](), list[float]()
     began = time.monotonic()
     while len(shorts) < least or (len(shorts) < most and time.monotonic() < began + ROUNDS_S):
         whole = [_run(driver, call, some) for call in calls]
-        short = [_run(driver, call, lambda leaf: cut(some(leaf))) for call in calls]
+        short = [_run(driver, call, shortened) for call in calls]
         wholes.append(sum(seconds for _, seconds in whole))
         shorts.append(sum(seconds for _, seconds in short))
     masked = all(

@@ -178,31 +178,27 @@ def _input(case: Case) -> Answer:
     real, waiting = clock.real, clock.real - clock.resident
     verb = "goes into" if evidence.loop.kind == "call" else "waits for"
     most = "at most " if clock.loss_noise > NOISY else ""
-    free = (
+    text = (
         f"-bound: the step could run {most}{times(real / clock.resident)} as fast if data were free"
     )
-    text = f"{free}; {percent(waiting / real)} of each step"
+    lost = f"{percent(waiting / real)} of each step"
     storage = (finding.waits for finding in case.findings if finding.category == "storage")
     waits = max(filter(None, storage), key=lambda waits: waits.seconds, default=None)
     if waits is not None and (seconds := min(waits.most_s, waiting)) >= MOST * waiting:
         most = "up to " if waits.most_s > min(waits.seconds, waiting) else ""
         data = f"data, {most}{ms(seconds)} of its {ms(real)} for {waits.what}"
-        return Answer("storage", f"Storage{text} {verb} {data}")
+        return Answer("storage", f"Storage{text}; {lost} {verb} {data}")
     # The input alone is drained, opened once: of one that each step opens anew that says nothing.
     alone = known(clock.input_) if evidence.loop.opened_each is None else None
     if alone is None or alone.seconds >= 0.5 * waiting:
-        # as in the bar of the step: the input is to blame for no more than it takes alone
-        its_own = waiting if alone is None else min(waiting, alone.seconds)
-        rest = (waiting - its_own) / real
-        culprit = f"{verb} {input_culprit(evidence)}"
-        if rest < WORTH_NAMING:
-            return Answer("input", f"Input{text} {culprit}")
-        named = evidence.parallel_ is not None or evidence.tracing_s >= WORTH_NAMING * real
-        more = "" if named else f"; {percent(rest)} is not explained"
-        text = f"Input{free}; {percent(its_own / real)} of each step {culprit}{more}"
-        return Answer("input", text)
+        rest = 0.0 if alone is None else (waiting - alone.seconds) / real
+        more, told = "", evidence.parallel_ is not None or evidence.tracing_s >= WORTH_NAMING * real
+        if rest >= WORTH_NAMING:  # as in the bar, the input is to blame for what it takes alone
+            lost = f"{percent(waiting / real - rest)} of each step"
+            more = "" if told else f"; {percent(rest)} is not explained"
+        return Answer("input", f"Input{text}; {lost} {verb} {input_culprit(evidence)}{more}")
     crowded = "goes into handing batches over and sharing cores with the input, which alone makes"
-    return Answer("input", f"Input{text} {crowded} one in {ms(alone.seconds)}")
+    return Answer("input", f"Input{text}; {lost} {crowded} one in {ms(alone.seconds)}")
 
 
 # ------------------------------------------------------------------------------------- host

@@ -38,9 +38,6 @@ NAMES = {
 }
 """The name of each part in their order, and the tone of its bar."""
 
-ON_CPU = ("reading numbers (`.item()`)", HOST)
-"""What is waiting for a GPU where there is one."""
-
 WORTH_A_ROW = 0.005
 """Share of a step below which a row says nothing."""
 
@@ -61,7 +58,7 @@ def step_parts(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each part of a step takes."""
     torch, names = diagnosis.evidence.torch_, dict(NAMES)
     if diagnosis.evidence.device.kind != "GPU":
-        names["sync"] = ON_CPU
+        names["sync"] = "reading numbers (`.item()`)", HOST
     split = () if torch is None else known(torch.split_) or ()
     whole = sum(part.seconds for part in split)
     parts = [part for part in split if part.seconds > 0 and part.seconds >= WORTH_A_ROW * whole]

@@ -148,7 +148,7 @@ def loop(observed: Observed) -> Loop:
         facts,
         kind="iterator" if observed.start["kind"] == "argument" else observed.start["kind"],
         where=facts.get("where") or observed.start.get("where"),
-        head=around[0] if around else None,
+        head=around[0] if around and observed.start["kind"] == "update" else None,
         **{name: known and known * per_step for name, known in of_batch.items()},
         epoch_steps=steps,
         clock=observed.start.get("clock"),

@@ -318,7 +318,7 @@ def rates(diagnosis: Diagnosis) -> Iterator[str]:
 def _loop(diagnosis: Diagnosis) -> str:
     """The loop, where it stands: of one seen by its updates its head, where that is known."""
     loop, framework = diagnosis.evidence.loop, diagnosis.evidence.framework
-    where = (loop.head if loop.kind == "update" else None) or loop.where
+    where = loop.head or loop.where
     what = _LOOPS.get(loop.kind, loop.kind)
     if loop.input_kind == "DataLoader" and loop.kind == "iterator":
         what = "a loop over a `DataLoader`"

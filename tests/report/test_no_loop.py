@@ -53,6 +53,7 @@ LOGGED = "E0000 cuda_executor.cc:1228] failed call to cuInit: CUDA_ERROR_NO_DEVI
         failed(REPLICAS),
         failed("'LOCAL_RANK'", {"e": "rank", "rank": 0}, kind="KeyError"),
         failed("'batch_size'", kind="KeyError"),
+        printed("termios.error: (25, 'Inappropriate ioctl for device')\n"),
     ],
 )
 def test_what_failed_otherwise_has_no_way_out(run: Recording) -> None:
@@ -91,6 +92,7 @@ MISSING = "train.py: error: the following arguments are required: --data\n"
             printed("    _, width = os.popen('stty size', 'r').read().split()\nValueError: not\n"),
             "The script asks its terminal how wide it is",
         ),
+        (printed("OSError: [Errno 25] Inappropriate ioctl for device\n"), "get_terminal_size"),
         (failed("CUDA unknown error - this may be due to an incorrectly set up"), "doctor"),
     ],
 )

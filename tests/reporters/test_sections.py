@@ -112,6 +112,9 @@ def test_every_part_has_its_time_its_share_and_its_calls() -> None:
     none = of(on_torch(TORCH, split_=split), PARTS)
     assert "copies" not in none
     assert "forward 10.0 ms 100 % █" in none
+    reads = (StepPart("sync", 0.01),)
+    assert "reading numbers (`.item()`) 10.0 ms" in of(on_torch(TORCH, split_=reads), PARTS)
+    assert "waiting for the GPU 10.0 ms" in of(on_torch(ON_A_GPU, split_=reads), PARTS)
     narrow = text(TORCH, 40).split(PARTS)[1].split(MACHINE)[0]
     assert "█" not in narrow
     assert re.search(r"backward.*\x1b\[32m█", coloured(TORCH, 100))

@@ -31,6 +31,21 @@ def bound(id_: str, case: str) -> float:
     return found
 
 
+@pytest.mark.parametrize(
+    ("laid", "share", "ends"),
+    [
+        ("", "19 %", "with `num_workers=0`; 13 % is not explained."),
+        ("times.input = 1.0", "32 %", "with `num_workers=0`."),
+        ("times.input = missing", "32 %", "with `num_workers=0`."),
+    ],
+)
+def test_the_input_is_to_blame_for_no_more_than_it_takes_alone(laid, share, ends):
+    bottleneck, text = answered(evidence_of(f"two_trainings | {laid}" if laid else "two_trainings"))
+    assert bottleneck == "input"
+    assert f"{share} of each step waits for the items of `TensorDataset`" in text
+    assert text.endswith(ends)
+
+
 # ----------------------------------------------------------------------------- storage
 
 FROM_DISK = "small_files | reads[0].stored_per_step = 1024000"

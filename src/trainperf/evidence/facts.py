@@ -148,7 +148,7 @@ def loop(observed: Observed) -> Loop:
         facts,
         kind="iterator" if observed.start["kind"] == "argument" else observed.start["kind"],
         where=facts.get("where") or observed.start.get("where"),
-        head=around[0] if around else None,
+        head=around[0] if around and observed.start["kind"] == "update" else None,
         **{name: known and known * per_step for name, known in of_batch.items()},
         epoch_steps=steps,
         clock=observed.start.get("clock"),
@@ -329,11 +329,10 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
     around: Sequence[Event] = event["loops"]
     own = around[0] if around else None  # which may count its turns, and not iterate the data
     counts = own and (own["turns"] is not None or str(own["text"]).startswith("while"))
-    before = observed.loop[: observed.loop.index(event)]
-    steps_made = [step for step in before if step["e"] == "step"]
-    if loop.kind == "call":  # there a batch is replayed without the loop
-        steps_made = [step for step in steps_made if not step["p"].startswith("resident")]
-    made = round(len(steps_made) * observed.steps_per_call)
+    before = [e["p"] for e in observed.loop[: observed.loop.index(event)] if e["e"] == "step"]
+    if loop.kind == "call":  # there a batch is replayed without a turn of the loop
+        before = [phase for phase in before if not phase.startswith("resident")]
+    made = round(len(before) * observed.steps_per_call)
     if loop.kind == "fit":
         counted = [cycle["turns"] for cycle in observed.of("cycle") if cycle.get("turns")]
         found = _fits(loop, around, statistics.fmean(counted) if counted else None)
@@ -358,10 +357,7 @@ def length(observed: Observed, loop: Loop) -> Length | Missing:
 
 
 def _now_and_then(own: Event, made: int, before: int | None, left: int | None) -> Length | Missing:
-    """Steps that do not come in each turn of a loop: from now on as often as they did until now.
-
-    `before` are the turns that were left as the first of those that were made began.
-    """
+    """Steps that do not come in each turn: as often as those made since `before` were left."""
     if not made or before is None or left is None or left >= before:
         return Missing(f"the update does not come in each turn of `{_head(own)}`")
     steps = made + round(left * made / (before - left))

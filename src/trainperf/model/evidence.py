@@ -29,6 +29,9 @@ from trainperf.model.training import NOTHING_SEEN, Length, Outside
 from trainperf.recording.machine.machine import ContainerUse, Machine
 from trainperf.recording.machine.storage import Objects, Reads
 
+WORTH_NAMING = 0.05
+"""Share of a step below which what neither model nor data explain is left out as noise."""
+
 INPUT_BOUND_BELOW = 0.90
 """Accelerator utilisation below which a job is input-bound (MLPerf Storage v1.0)."""
 

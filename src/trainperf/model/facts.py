@@ -345,7 +345,7 @@ class Loop:
 
     kind: Literal["fit", "iterator", "call", "update", ""]
     where: Site | None = None
-    head: Site | None = None  # the loop of the script around the steps, as far as it was seen
+    head: Site | None = None  # of an update: the loop of the script around the steps
     batch_size: int | None = None
     batch_bytes: int | None = None
     batch_dtypes: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from trainperf.fixes import by_id, concern
 from trainperf.fixes.common.words import SMALLEST_GAIN, at, ms, percent, times
 from trainperf.model import (
     INPUT_BOUND_BELOW,
+    WORTH_NAMING,
     AllReduce,
     Evidence,
     Exchange,
@@ -178,21 +179,26 @@ def _input(case: Case) -> Answer:
     verb = "goes into" if evidence.loop.kind == "call" else "waits for"
     most = "at most " if clock.loss_noise > NOISY else ""
     text = (
-        f"-bound: the step could run {most}{times(real / clock.resident)} as fast if data were "
-        f"free; {percent(1 - clock.resident / real)} of each step"
+        f"-bound: the step could run {most}{times(real / clock.resident)} as fast if data were free"
     )
+    lost = f"{percent(waiting / real)} of each step"
     storage = (finding.waits for finding in case.findings if finding.category == "storage")
     waits = max(filter(None, storage), key=lambda waits: waits.seconds, default=None)
     if waits is not None and (seconds := min(waits.most_s, waiting)) >= MOST * waiting:
         most = "up to " if waits.most_s > min(waits.seconds, waiting) else ""
         data = f"data, {most}{ms(seconds)} of its {ms(real)} for {waits.what}"
-        return Answer("storage", f"Storage{text} {verb} {data}")
+        return Answer("storage", f"Storage{text}; {lost} {verb} {data}")
     # The input alone is drained, opened once: of one that each step opens anew that says nothing.
     alone = known(clock.input_) if evidence.loop.opened_each is None else None
     if alone is None or alone.seconds >= 0.5 * waiting:
-        return Answer("input", f"Input{text} {verb} {input_culprit(evidence)}")
+        rest = 0.0 if alone is None else (waiting - alone.seconds) / real
+        more, told = "", evidence.parallel_ is not None or evidence.tracing_s >= WORTH_NAMING * real
+        if rest >= WORTH_NAMING:  # as in the bar, the input is to blame for what it takes alone
+            lost = f"{percent(waiting / real - rest)} of each step"
+            more = "" if told else f"; {percent(rest)} is not explained"
+        return Answer("input", f"Input{text}; {lost} {verb} {input_culprit(evidence)}{more}")
     crowded = "goes into handing batches over and sharing cores with the input, which alone makes"
-    return Answer("input", f"Input{text} {crowded} one in {ms(alone.seconds)}")
+    return Answer("input", f"Input{text}; {lost} {crowded} one in {ms(alone.seconds)}")
 
 
 # ------------------------------------------------------------------------------------- host

@@ -128,8 +128,8 @@ def _host(evidence: Evidence, parts: dict[str, float], own: float) -> str:
     if cost is not None:
         return f"{text}, mostly in `{cost.name}`, {at(Site(cost.file, cost.line))}"
     where = evidence.loop.head or evidence.loop.where
-    loop = f" at {at(where)}" if where else ""
-    return f"{text}, in the rest of the loop{loop}: its loss, logging and own Python"
+    place = f" at {at(where)}" if where else ""
+    return f"{text}, in the rest of the loop{place}: its loss, logging and own Python"
 
 
 def of_the_step(cost: FunctionCost, evidence: Evidence) -> bool:

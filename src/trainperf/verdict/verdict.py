@@ -244,7 +244,8 @@ def held_by_spinning(
     text = (
         "Held back by the machine: its neighbours keep cores from threads that wait for one "
         f"another by spinning, and a step took {ms(real.seconds)}; with OMP_WAIT_POLICY=passive in "
-        f"its environment the unchanged script took {ms(step_s)} in the trials. {answer.text}"
+        f"its environment the unchanged script took {ms(step_s)} in the trials. "
+        + answer.text.removeprefix("Healthy: ")  # which this machine is not
     )
     return replace(answer, bottleneck="environment", text=text, healthy=False, grade="settled")
 

@@ -167,6 +167,20 @@ def test_how_much_of_the_time_goes_with_the_padding_is_of_all_models() -> None:
     assert beside["follows"] < 0.4
 
 
+def test_what_is_timed_is_what_training_takes_in_each_step() -> None:
+    shapes = set[Any]()
+
+    class Compiles(Walks):
+        def forward(self, images: Any, rows: Any) -> Any:
+            assert not torch.backends.mha.get_fastpath_enabled()  # leaves out what is masked
+            time.sleep(0.0 if rows.shape in shapes else 0.3)
+            shapes.add(rows.shape)
+            return super().forward(images, rows)
+
+    assert asked((Compiles(padding=True), (torch.rand(8, 64), ROWS)))["follows"] > 0.6
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 def test_rows_stay_in_the_order_that_packed_sequences_want() -> None:
     class Packs(torch.nn.Module):
         def forward(self, rows: Any, lengths: Any) -> Any:

@@ -94,10 +94,7 @@ def _description(driver: Any) -> dict[str, Any]:
 
 
 def record_length(driver: Any) -> None:
-    """Record the loops that hold the step under way, and what a trainer says of its length.
-
-    The turns that were `left` as the first step began, and are now, tell how many a step takes.
-    """
+    """Record the loops that hold this step, their turns left at first and now, and a trainer's."""
     with Attempt(driver.process, "how long the training is to be"):
         left = driver.left, turns.left()
         driver.record.write("length", loops=turns.around(), trainer=_trainer(), left=left)

@@ -77,11 +77,6 @@ def named(loader: Loader) -> str:
     return "The dataset" if plain else f"`{loader.dataset}`"
 
 
-def workers_said(count: int) -> str:
-    """Say how many workers: "1 worker"."""
-    return f"{count} worker{'' if count == 1 else 's'}"
-
-
 def ranks(evidence: Evidence) -> int:
     """Return how many training processes share the machine; 1 where nothing says so."""
     try:

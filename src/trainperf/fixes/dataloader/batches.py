@@ -27,10 +27,10 @@ from trainperf.fixes.dataloader._loader import (
     places,
     seen_in_run,
     stage_seconds,
-    workers_said,
 )
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import Evidence, Finding, Site, Variant, is_taken
+from trainperf.model.words import count
 from trainperf.rewrite import Script
 from trainperf.rewrite.expressions import PRIMARY
 from trainperf.source.arguments import starred
@@ -71,7 +71,7 @@ class TorchPrefetchFactor(Fix):
         )
         return Cause(
             title=f"Each worker has no more than {now} batches ready",
-            text=f"{named(loader)} is read by {workers_said(loader.workers)}{waits}.",
+            text=f"{named(loader)} is read by {count(loader.workers, 'worker')}{waits}.",
             saves=Saving(
                 upper(evidence, "no step waits for its batch"),
                 ratio=lambda: times.real / max(times.resident, 1e-9),
@@ -158,6 +158,7 @@ class TorchWholeBatches(Fix):
     tensor, more than a small model's step.
     Changes: The dataset answers a loader that asks for a batch with `tensor[indices]`, and nothing
     is stacked. Batches, their order and what is drawn stay the same.
+    When not: Where the dataset is given other tensors later: no edit then.
     """
 
     usual = 1.3
@@ -197,6 +198,7 @@ class TorchWholeBatches(Fix):
             raise CannotRewrite("it has a collate function, or no dataset that is written out")
         if re.search(r"\.tensors\s*=[^=]", script.source(site.file).text):  # later, maybe
             raise CannotRewrite("a dataset is given other tensors")
+        script.set_keyword(site, "collate_fn", "list")
         node, text = script.source(site.file).expression(dataset), script.expression(dataset)
         name = script.free_name(site.file, "WholeBatches")
         if isinstance(node, ast.Call) and called(node) == "TensorDataset":
@@ -204,7 +206,6 @@ class TorchWholeBatches(Fix):
         else:
             held = text if isinstance(node, PRIMARY) else f"({text})"
             script.replace_call(dataset, f"{name}(*{held}.tensors)")
-        script.set_keyword(site, "collate_fn", "list")
         torch = script.module_name(site.file, "torch")
         script.insert_function(site.file, WHOLE_BATCHES.format(name=name, torch=torch))
 

@@ -9,7 +9,7 @@ from trainperf.errors import CannotRewrite, NotMeasured
 from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.words import at, if_measured, ms, percent
-from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_in_run, workers_said
+from trainperf.fixes.dataloader._loader import DATA_LOADER, named, places, seen_in_run
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import (
     BetweenEpochs,
@@ -21,6 +21,7 @@ from trainperf.model import (
     Missing,
     Site,
 )
+from trainperf.model.words import count
 from trainperf.rewrite import Script
 from trainperf.source.arguments import argument
 from trainperf.source.effects import changed_names, effects, filled, repeats
@@ -113,7 +114,7 @@ class TorchPersistentWorkers(Fix):
         how = f" ({loader.start_method})" if loader.start_method else ""
         return Cause(
             title="The workers are started anew for every epoch",
-            text=f"{named(loader)} is read by {workers_said(loader.workers)}{how}, started anew "
+            text=f"{named(loader)} is read by {count(loader.workers, 'worker')}{how}, started anew "
             f"for every epoch of {epoch_said}.",
             saves=saves,
             where=places(loader),
@@ -153,7 +154,7 @@ class TorchLoaderRebuilt(Fix):
         if starts is None:
             return None
         epoch_said, saves, epoch = starts
-        workers = f" with {workers_said(loader.workers)}" if loader.workers else ""
+        workers = f" with {count(loader.workers, 'worker')}" if loader.workers else ""
         return Cause(
             title="A new DataLoader is built for each epoch",
             text=f"{named(loader)} got {loader.built} loaders{workers} while it was watched, one "

@@ -25,10 +25,10 @@ from trainperf.fixes.dataloader._loader import (
     ranks,
     seen_in_run,
     stage_seconds,
-    workers_said,
 )
 from trainperf.fixes.rows import SetArgument
 from trainperf.model import Equivalence, Evidence, Finding, Site, Variant
+from trainperf.model.words import count
 from trainperf.rewrite import Script
 
 SWEEP = (1, 2, 4, 8)
@@ -156,7 +156,7 @@ def _other_number(
         title=title,
         text=text,
         saves=Saving(
-            upper(evidence, f"{workers_said(max(offered))} {basis}"),
+            upper(evidence, f"{count(max(offered), 'worker')} {basis}"),
             ratio=lambda: max(1.0, evidence.times.real / step_beside_s(evidence, max(offered))),
             of="input",
         ),
@@ -200,7 +200,7 @@ class TorchWorkers(Fix):
         if most < 2 or not offered:
             return None
         if loader.workers:
-            many = workers_said(loader.workers)
+            many = count(loader.workers, "worker")
             title = f"{many} {'are' if loader.workers > 1 else 'is'} too few for the training"
             text, advice = f"by {many}", "Let more workers make the batches."
             text += if_measured(
@@ -279,8 +279,8 @@ class TorchTooManyWorkers(Fix):
         offered = choices(evidence, 1, min(width, loader.workers - 1))
         if loader.workers < width or not offered:
             return None
-        many = workers_said(loader.workers)
-        title = f"{many} share {width} core{'s' if width > 1 else ''}"
+        many = count(loader.workers, "worker")
+        title = f"{many} share {count(width, 'core')}"
         text = f"{named(loader)} is read by {many} beside the training; {cores_said(evidence)}."
         used = measured_or(None, lambda: evidence.phase("input").cpu_cores)
         waiting = used is not None and used < IDLE * min(loader.workers, evidence.machine.cores)

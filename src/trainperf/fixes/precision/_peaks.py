@@ -9,9 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from trainperf.errors import NotMeasured
 from trainperf.fixes.cause import Saving
 from trainperf.fixes.common.step import step_seconds
+from trainperf.fixes.common.words import measured_or
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import CudaDevice, Device, Evidence
 
@@ -45,10 +45,8 @@ class OfPasses(Saving):
         made, calls = self.probed(evidence), evidence.torch.calls
         if made is None or not by_probe:
             return None
-        try:
-            passes = compute_seconds(evidence)
-        except NotMeasured:
-            passes = made.base_s * max(1.0, calls.backwards if calls else 1.0)
+        probed = made.base_s * max(1.0, calls.backwards if calls else 1.0)
+        passes = measured_or(probed, lambda: compute_seconds(evidence))
         whole = replace(self, seconds=lambda: min(passes, step_seconds(evidence)))
         return super(OfPasses, whole).bound(evidence)
 

@@ -54,14 +54,9 @@ def model_target(script: Script, site: Site) -> str:
     return source.text_of(targets[0])
 
 
-def file_text(script: Script, file: str) -> str:
-    """Return the original text of a file of the user's; raises `CannotRewrite`."""
-    return script.source(file).text
-
-
 def refuse_if_named(script: Script, file: str, name: str) -> None:
     """Raise `CannotRewrite` where `file` speaks of `name`: the user has set it himself."""
-    if name in file_text(script, file):
+    if name in script.source(file).text:
         raise CannotRewrite(f"the file sets {name} itself")
 
 

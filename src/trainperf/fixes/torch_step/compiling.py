@@ -11,7 +11,7 @@ from trainperf.fixes import Fix
 from trainperf.fixes.cause import UNTRIED, Cause, Saving
 from trainperf.fixes.common.step import step_seconds
 from trainperf.fixes.common.words import at, ms, percent
-from trainperf.fixes.torch_step._source import OF_TORCH, file_text, inherits_forward, model_target
+from trainperf.fixes.torch_step._source import OF_TORCH, inherits_forward, model_target
 from trainperf.fixes.torch_step._step import compute_seconds
 from trainperf.model import Equivalence, Evidence, Finding, Variant, is_taken
 from trainperf.rewrite import Script
@@ -153,7 +153,7 @@ class TorchCompile(Fix):
             )
             script.insert_after(site, "\n".join(loops))
             return
-        text, mode = file_text(script, site.file), ""
+        text, mode = script.source(site.file).text, ""
         if finding.data.get(COMPILED) == IN_GRAPHS:
             mode = 'mode="reduce-overhead"'
         if not (cls in OF_TORCH or inherits_forward(text, cls)):

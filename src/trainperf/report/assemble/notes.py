@@ -207,7 +207,7 @@ _NEEDED = re.compile(
 )
 """How argparse, click and Hydra say what a script was not given."""
 
-_OF_TERMINAL = re.compile(r"\bstty size\b|Inappropriate ioctl for device")
+_OF_TERMINAL = re.compile(r"\bstty\b|OSError: \[Errno 25\]")
 NO_TERMINAL = (
     "The script asks its terminal how wide it is, and has none here, as in a job: "
     "`shutil.get_terminal_size()` takes 80 columns then"

@@ -56,19 +56,21 @@ Call = tuple[str, Site | None, float, str]
 
 def step_parts(diagnosis: Diagnosis, page: Page) -> None:
     """Print what each part of a step takes."""
-    torch, order = diagnosis.evidence.torch_, list(NAMES)
+    torch, names = diagnosis.evidence.torch_, dict(NAMES)
+    if diagnosis.evidence.device.kind != "GPU":
+        names["sync"] = "reading numbers (`.item()`)", HOST
     split = () if torch is None else known(torch.split_) or ()
     whole = sum(part.seconds for part in split)
     parts = [part for part in split if part.seconds > 0 and part.seconds >= WORTH_A_ROW * whole]
     if not parts:
         return
-    parts.sort(key=lambda part: order.index(part.name))
+    parts.sort(key=lambda part: [*names].index(part.name))
     longest = max(part.seconds for part in parts)
     page.heading("Parts of a step")
     page.table(
         [
             [
-                NAMES[part.name][0],
+                names[part.name][0],
                 units.seconds(part.seconds),
                 units.share(part.seconds / whole),
                 f"{part.calls:.3g}" if part.calls else "",
@@ -78,7 +80,7 @@ def step_parts(diagnosis: Diagnosis, page: Page) -> None:
         header=("part", "per step", "share", "calls"),
         right=(1, 2, 3),
         elastic=(0,),
-        lengths=[(part.seconds / longest, NAMES[part.name][1]) for part in parts],
+        lengths=[(part.seconds / longest, names[part.name][1]) for part in parts],
     )
     trace = None if torch is None else torch.trace
     if trace is not None and trace.device == "cuda":

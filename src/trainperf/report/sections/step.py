@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from trainperf.model import (
+    WORTH_NAMING,
     Device,
     Diagnosis,
     Ending,
@@ -38,9 +39,6 @@ from trainperf.report.document import (
     say,
 )
 from trainperf.report.plain import place, plain
-
-WORTH_NAMING = 0.05
-"""Share of a step below which what neither model nor data explain is left out as noise."""
 
 UNMEASURED = "ranks not measured"
 """The reason for waiting where the own step of some ranks is not known."""
@@ -320,7 +318,7 @@ def rates(diagnosis: Diagnosis) -> Iterator[str]:
 def _loop(diagnosis: Diagnosis) -> str:
     """The loop, where it stands: of one seen by its updates its head, where that is known."""
     loop, framework = diagnosis.evidence.loop, diagnosis.evidence.framework
-    where = (loop.head if loop.kind == "update" else None) or loop.where
+    where = loop.head or loop.where
     what = _LOOPS.get(loop.kind, loop.kind)
     if loop.input_kind == "DataLoader" and loop.kind == "iterator":
         what = "a loop over a `DataLoader`"

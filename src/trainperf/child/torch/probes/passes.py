@@ -82,15 +82,21 @@ class Pass:
 
 @contextlib.contextmanager
 def evaluated(module: Any) -> Iterator[None]:
-    """A module in the mode of evaluation, without gradients and with nothing drawn for good."""
+    """A module in the mode of evaluation, without gradients and with nothing drawn for good.
+
+    Its encoders compute the padding, as in training: their fast path leaves out what is masked.
+    """
     import torch
 
     modes = [(part, part.training) for part in module.modules()]
+    fast = torch.backends.mha.get_fastpath_enabled()
     try:
+        torch.backends.mha.set_fastpath_enabled(False)
         module.eval()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         for part, training in modes:
             part.training = training
 

@@ -87,9 +87,7 @@ def test_the_rank_that_failed_of_itself_comes_before_those_that_lost_it() -> Non
     assert "Last output of the script\n  torchrun: train.py FAILED\n" in text(other)
 
 
-def test_each_rank_has_a_row_and_hosts_are_named_where_there_are_several() -> None:
-    assert "1 CPU 21.6 ms 13.6 ms 13.9 ms ≈ 0" in of(LATE, RANKS)
-    assert "host" not in of(LATE, RANKS)
+def test_hosts_are_named_where_there_are_several() -> None:
     first, second = job(LATE).processes
     hosts = changed(LATE, processes=(first, replace(second, host="node-b")), hosts=2)
     assert "1 node-b CPU 21.6 ms" in of(hosts, RANKS)
@@ -113,7 +111,6 @@ def test_of_many_ranks_the_quickest_the_median_and_the_slowest_are_shown() -> No
 
 
 def test_the_step_is_split_into_model_exchange_and_waiting() -> None:
-    assert "▞  waiting for rank 1" in text(LATE)
     (late,) = job(LATE).stragglers
     of_its_step = changed(LATE, stragglers=(replace(late, phase="step"),))
     assert "▞  waiting for rank 1" in text(timed(of_its_step, resident=0.020))
@@ -122,15 +119,7 @@ def test_the_step_is_split_into_model_exchange_and_waiting() -> None:
     assert "waiting for ranks not measured" in text(timed(alone, resident=0.020))
 
 
-def test_the_exchange_is_told_with_its_cost_and_what_it_rests_on() -> None:
-    told = of(SYNC, EXCHANGE)
-    for words in (
-        "DistributedDataParallel over gloo, 2 replicas",
-        "Costs a step 33.9 ms, 50 %",
-        "40.0 MiB from each replica in a step",
-        "37.1 ms, 1.05 GiB/s on the bus",
-    ):
-        assert words in told
+def test_an_exchange_that_is_not_told_from_noise_has_no_cost() -> None:
     noisy = costing(0.0, 0.0021)
     assert "not told from noise: 2.10 ms at most" in of(noisy, EXCHANGE)
     assert "▓" not in text(noisy)

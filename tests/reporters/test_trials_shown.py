@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from markupsafe import escape
 
 from reporters.rendering import FINDINGS, TRIALS, coloured, of, part, text
 from reporters.samples import (
@@ -27,15 +26,12 @@ from trainperf.report.level import failing
 from trainperf.report.sections.findings import EXPERIMENT as HEADING
 from trainperf.report.sections.training import HEADING as TRAINING
 from trainperf.report.sections.trials import BEATEN, GROUPS, MAY_HAVE_ONE
-from trainperf.reporters import html, markdown
 from trainperf.trial.queue import ALONE as SHORT
 
 # -------------------------------------------------------------------------- the findings
 
 
 def test_a_kept_finding_has_the_measurement_and_what_was_predicted() -> None:
-    told = of(TRIED, FINDINGS)
-    assert "3.2× as fast, measured (2.8 to 3.5); predicted at most 4.5×" in told
     unpriced = replace(TRIED, trials=tuple(replace(one, bound=None) for one in TRIED.trials))
     assert "predicted" not in of(unpriced, FINDINGS)
     assert "the whole script in 1 run each, measured" in of(WHOLE_RUNS, FINDINGS)
@@ -50,14 +46,6 @@ def test_what_was_tried_and_rejected_is_no_advice() -> None:
     assert finding.advice not in report
     rejected = part(report, TRIALS)
     assert "Tried, slower: - tf_generator: 0.83× (0.77 to 0.89), at most 23× predicted" in rejected
-
-
-@pytest.mark.parametrize("full", [True, False])
-def test_what_the_verdict_names_has_advice_where_its_edit_was_no_help(full: bool) -> None:
-    told = " ".join(text(NOTHING_KEPT, 100, full).partition(FINDINGS)[2].split())
-    assert "The edit that was tried is not kept: slower: 0.83×" in told
-    assert "`samples` (generator.py:46) makes each step's samples in Python" in told
-    assert "By hand: make the samples once and keep them, if they may repeat" in told
 
 
 def test_a_finding_that_was_not_tried_keeps_its_advice_its_bound_and_the_reason() -> None:
@@ -107,15 +95,11 @@ def test_a_way_that_another_beat_is_no_reason_to_reject_the_fix() -> None:
     assert "as fast with workers=2, measured" in report
 
 
-@pytest.mark.parametrize("failed", [False, True])
-def test_who_ran_out_of_memory_beside_others_has_it_said(failed: bool) -> None:
-    one = replace(KEPT, note=SHORT, speedup=None)
-    if failed:
-        one = replace(one, outcome=Outcome.FAILED, reason="fails: OutOfMemoryError: CUDA out")
-    diagnosis = replace(TRIED, trials=(one,))
-    assert SHORT in of(diagnosis)
-    assert escape(SHORT) in html.render(diagnosis)
-    assert SHORT in markdown.render(diagnosis)
+def test_who_ran_out_of_memory_beside_others_has_it_said() -> None:
+    kept = replace(KEPT, note=SHORT, speedup=None)
+    failed = replace(kept, outcome=Outcome.FAILED, reason="fails: OutOfMemoryError: CUDA out")
+    for told in (kept, failed):
+        assert SHORT in of(replace(TRIED, trials=(told,)))
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -144,10 +128,6 @@ def test_how_far_figures_can_be_trusted_stands_above_them(full: bool) -> None:
 
 
 def test_the_whole_training_stands_with_its_lines() -> None:
-    told = of(TRIED, TRAINING)
-    assert "in all 27.8 s 15.4 s (14.9 s to 16.2 s)" in told
-    assert "training steps 599 19.3 s 6.01 s" in told
-    assert "Whole runs would take 99 s" in told
     assert "without trainperf in it: 15.9 s, 9.70 s." in of(WHOLE_RUNS, TRAINING)
     why = "how often `while True` repeats is not known"
     unknown = replace(TRIED, training=Training(None, reason=why))
@@ -155,22 +135,6 @@ def test_the_whole_training_stands_with_its_lines() -> None:
 
 
 # --------------------------------------------- what would make it another experiment
-
-
-@pytest.mark.parametrize("full", [True, False])
-def test_what_changes_the_experiment_stands_apart_with_its_rates(full: bool) -> None:
-    report = text(ONE_KEPT, 100, full=full, saved="RUN")
-    told = part(report, HEADING)
-    assert "3.6× (3.1 to 4.1), 520 → 1,850 samples/s" in told
-    assert "batch=64: 1.52× (1.42 to 1.64), 520 → 793 samples/s" in told
-    assert ("half as many updates" in told) is full
-    for change in ONE_KEPT.experiment_changes:
-        assert change.finding.title not in part(report, FINDINGS)
-    assert ("tf_padding_buckets" in part(report, TRIALS)) is full
-    assert HEADING not in text(TRIED, full=full)
-    page = markdown.render(ONE_KEPT)
-    assert "Most of each sequence is padding" in page.split(f"### {HEADING}")[1]
-    assert "Most of each sequence is padding" not in page.split(f"### {HEADING}")[0]
 
 
 def test_a_way_that_could_not_be_run_is_named_and_other_losses_are_told() -> None:

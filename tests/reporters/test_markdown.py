@@ -9,16 +9,11 @@ import pytest
 
 from reporters.samples import (
     ALL_OUTCOMES,
-    CWD,
-    FAILED,
-    HEALTHY,
     INPUT_BOUND,
-    PARALLEL_MAP,
     TRIED,
 )
 from reporters.test_every_report import tokens
-from trainperf.model import Cost, Patch, Price, Site
-from trainperf.model.diagnosis import Ignored
+from trainperf.model import Patch
 from trainperf.report.level import Judgement
 from trainperf.reporters.markdown import COMMENT_LIMIT, marked, render
 
@@ -45,16 +40,7 @@ def test_what_makes_the_check_fail_is_named() -> None:
     assert "Why the check fails" not in render(TRIED)
 
 
-def test_what_an_epoch_costs_what_is_ignored_and_the_last_output_are_told() -> None:
-    known = Cost(Price(1.2, "--price-per-hour"), 1, 0.049, 0.021, 0.84, 0.36)
-    told = "an epoch $0.84 → $0.36, a million samples $0.049 → $0.021."
-    assert told in html.unescape(render(replace(INPUT_BOUND, cost=known)))
-    assert "Cost:" not in render(replace(INPUT_BOUND, cost=None))
-    ignored = (Ignored(PARALLEL_MAP, Site(f"{CWD}/a.py", 31)),)
-    said = shown(render(replace(INPUT_BOUND, findings=(), ignored=ignored)))
-    assert "1 finding is ignored in the source: tf_map_parallel (a.py:31)." in said
-    assert "TypeError: build() got" in render(FAILED)
-    assert "What to change" not in render(HEALTHY)
+def test_options_of_the_command_are_a_patch_without_edits() -> None:
     patch = Patch("", ("torch_autocast",), arguments=("--bf16", "True"))
     page = render(replace(INPUT_BOUND, command=("python", "a.py"), patch=patch))
     assert "python a.py --bf16 True" in page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import tomllib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -235,12 +235,6 @@ def test_every_setting_is_of_a_fix_that_edits_and_has_a_value():
             for one in settings:
                 text = one.value.replace("{", "").replace("}", "")
                 assert one.times or ast.parse(text, mode="eval"), (library, id_)
-
-
-def test_a_finding_can_be_saved_with_what_its_edit_needs():
-    data = autocast(run_by(replace(LIGHTNING, where=CALLS.forward))).data
-    assert data["trainer"]["own"] == [asdict(site) for site in (CALLS.forward, CALLS.backward)]
-    assert data["trainer"]["value"] == '"bf16-mixed"'
 
 
 def test_an_option_of_lightnings_command_line_begins_with_the_trainer():

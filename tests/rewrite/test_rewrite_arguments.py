@@ -16,14 +16,6 @@ from trainperf.source.origins import RecordedCall
 
 HEAD = "from loaders import DataLoader\n"
 
-OPTIONS = """\
-import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--batch-size", type=int, default=4)
-p.add_argument("-j", "--workers", type=int, default=0)
-p.add_argument("--persistent-workers", action="store_true")
-"""
-
 LOADERS = """\
 CALLS = []
 
@@ -62,21 +54,19 @@ def files_of(text):
     return files
 
 
-def calls_of(folder, files, command=()):
+def calls_of(folder, files):
     """Run train.py among its files; return what its loaders were given."""
     for name, text in {**files, "loaders.py": LOADERS}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text.replace("▸", "").replace("◂", ""))
-    before, argv = set(sys.modules), sys.argv
+    before = set(sys.modules)
     sys.path.insert(0, str(folder))
-    sys.argv = ["train.py", *command]
     sys.dont_write_bytecode, kept = True, sys.dont_write_bytecode
     try:
         runpy.run_path(str(folder / "train.py"), run_name="__main__")
         return sys.modules["loaders"].CALLS
     finally:
         sys.path.remove(str(folder))
-        sys.argv = argv
         sys.dont_write_bytecode = kept
         for name in set(sys.modules) - before:
             if str(folder) in (getattr(sys.modules[name], "__file__", None) or ""):
@@ -90,10 +80,9 @@ def edited(files, seen, wanted=None):
     return {name.removeprefix("/project/"): text for name, text in script.sources().items()}
 
 
-def seen_of(calls, command=()):
+def seen_of(calls):
     (train,) = [each for each in calls if each["dataset"] == "train"]
-    given = tuple(word.partition("=")[0] for word in command if word.startswith("-"))
-    return RecordedCall({name: train[name] for name in DEFAULTS}, DEFAULTS, given, ("train.py",))
+    return RecordedCall({name: train[name] for name in DEFAULTS}, DEFAULTS, (), ("train.py",))
 
 
 @pytest.mark.parametrize(("text", "expected"), cases("live"))

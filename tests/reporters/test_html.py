@@ -20,14 +20,12 @@ from reporters.samples import (
     FAILED,
     INPUT_BOUND,
     LATE,
-    NOTHING_KEPT,
     OUT_OF_BUDGET,
     SAMPLES,
     SYNC,
     TRIED,
 )
-from trainperf.model import Equivalence, Patch, Site, Verdict
-from trainperf.model.diagnosis import Ignored
+from trainperf.model import Equivalence, Patch, Verdict
 from trainperf.report import whole
 from trainperf.report.document import Heading
 from trainperf.report.level import Judgement
@@ -37,10 +35,6 @@ from trainperf.reporters.html.drawing import drawing
 from trainperf.reporters.html.markup import LONGEST_PROSE, clipped, prose, shown
 from trainperf.reporters.html.sheet import Shown, view
 
-SECTIONS = {
-    *("verdict", "step", "changes", "experiment", "trials", "patch"),
-    *("input", "job", "costs", "machine", "not-measured", "notes"),
-}
 FIGURE = re.compile(r"\d[\d.,]*(?:×| (?:ms|µs|s|min|%|[KMGT]iB|samples/s)(?!\w))")
 
 every_page = pytest.mark.parametrize("name", ALL)
@@ -114,27 +108,6 @@ def test_every_heading_and_figure_of_the_terminal_is_on_the_page(name: str) -> N
     assert [one for one in FIGURE.findall(report) if one not in words] == []
 
 
-# ------------------------------------------------------------------------------ its sections
-
-
-def test_a_full_diagnosis_has_every_section_and_its_verdict_first() -> None:
-    assert set(page_of("everything").ids) >= SECTIONS
-    assert render(TRIED) == html_of("tried")
-    words = page_of("tried").words
-    assert words.index("Input-bound: the step could run") < words.index("One step")
-    assert "Apply these 2 changes: the whole training about 27.8 s → 15.4 s" in words
-
-
-def test_a_section_without_content_is_not_there_and_what_was_not_measured_is_said() -> None:
-    found = page_of("failed")
-    assert set(found.ids).isdisjoint({"changes", "trials", "patch", "job"})
-    assert {"verdict", "output", "not-measured"} <= set(found.ids)
-    assert not re.search(r"(?<![\d.,])0 (?:s|ms|µs|%|samples/s)", found.words)
-    words = page_of("healthy").words
-    assert "Nothing to change" in words
-    assert "What to change" not in words
-
-
 def copied(found: Page) -> list[str]:
     """The texts behind the buttons that copy."""
     marks = [one for one in found.elements if one.tag in ("button", "pre")]
@@ -153,23 +126,6 @@ def test_what_is_copied_is_what_is_to_be_pasted() -> None:
         INPUT_BOUND.findings[0], equivalence=Equivalence.ENVIRONMENT, snippet="export B=1"
     )
     assert "export B=1" in copied(page(findings=(first,)))
-
-
-def test_what_was_rejected_is_no_advice_and_other_experiments_stand_apart() -> None:
-    (finding,) = NOTHING_KEPT.findings
-    nothing = page_of("nothing_kept")
-    assert "By hand: make the samples once" in nothing.at("changes").text
-    assert finding.advice not in nothing.words
-    found = page_of("one_kept")
-    section = found.at("experiment").text
-    assert "520 → 1,850 samples/s" in section.replace("\u00a0", " ")
-    assert "Most of each sequence is padding" not in found.at("changes").text
-    assert "experiment" not in page_of("tried").ids
-
-
-def test_ignored_findings_are_told() -> None:
-    ignored = Ignored(INPUT_BOUND.findings[1], Site("train.py", 30))
-    assert "tf_map_parallel (train.py:30)" in page(ignored=(ignored,)).at("ignored").text
 
 
 def test_a_reader_of_the_page_learns_how_to_make_the_changes() -> None:
@@ -191,13 +147,6 @@ def test_what_a_check_says_stands_at_the_top() -> None:
     assert "Why the check fails a step takes 30 % longer <than> before" in words
     assert words.index("Why the check fails") < words.index("One step")
     assert words.index("check fails: slower") < words.index("Apply these 2 changes")
-
-
-def test_a_job_is_headed_by_what_its_launcher_starts() -> None:
-    command = ("/usr/bin/torchrun", "--standalone", "--nproc_per_node", "2", "train.py")
-    found = page(LATE, script=" ".join(command), command=command)
-    assert [one.text for one in found.named("h1")] == ["train.py"]
-    assert "torchrun --standalone --nproc_per_node 2 train.py" in found.words
 
 
 def test_the_templates_are_shipped_and_wide_tables_can_be_stacked() -> None:

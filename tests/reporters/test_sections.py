@@ -96,13 +96,6 @@ def test_the_users_own_function_is_a_part_of_its_own() -> None:
 # -------------------------------------------------------------------- the step of PyTorch
 
 
-@pytest.mark.parametrize("name", ["torch", "on_a_gpu"])
-def test_nothing_of_another_framework_is_said(name: str) -> None:
-    for width in (80, 200):
-        report = text(SAMPLES[name], width)
-        assert not re.search(r"Keras|TensorFlow|tf\.data|tf\.function|[Cc]allback|`fit`", report)
-
-
 def test_parts_that_took_nothing_are_left_out_and_bars_where_it_is_narrow() -> None:
     assert PARTS not in text(INPUT_BOUND)
     split = (StepPart("transfer", 0.0), StepPart("forward", 0.01))

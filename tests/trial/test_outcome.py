@@ -77,10 +77,9 @@ def test_a_change_of_the_losses_or_a_failure_is_rejected_however_much_it_gains()
 def test_slower_is_said_only_where_the_whole_interval_is():
     assert tried(measured(ratio(0.7, 0.8, 0.97))).outcome is Outcome.SLOWER
     assert tried(measured(ratio(0.7, 0.8, 0.99))).outcome is Outcome.NO_EFFECT
-
-
-def test_beside_neighbours_slower_is_said_only_beyond_what_two_processes_differ_by():
-    noisy = baseline(control(0.88, 1.2))
+    noisy = baseline(
+        control(0.88, 1.2)
+    )  # and beyond what two processes differ by beside neighbours
     assert tried(measured(ratio(0.4, 0.5, 0.7)), noisy).outcome is Outcome.SLOWER
     one = tried(measured(ratio(0.5, 0.64, 0.82)), noisy)
     assert one.outcome is Outcome.NO_EFFECT

@@ -141,11 +141,12 @@ def _tried(observed: Observed, first: Diagnosis, edits: Callable[[str], Edits]) 
         real, steps = evidence.times.real_, steps_of_a_pass(evidence)
         epoch_s = steps * real.seconds if steps and isinstance(real, Measure) else None
         deadline -= reserved_s(found, before, deadline - time.monotonic(), epoch_s)
-    costs = costs_of(observed.recording, evidence, request.inspect(), 1)
+    subject = observed.subject(found, deadline, training=before, freed=free)
+    costs = costs_of(observed.recording, evidence, subject.machine, 1)
     if isinstance(costs, Costs) and any(finding.in_place for finding in findings):
         once_s = SLACK * (costs.start_s + evidence.outside.seconds)
-        deadline -= min(once_s, (deadline - time.monotonic()) / 2)
-    subject = observed.subject(found, deadline, training=before, freed=free)
+        kept_s = min(once_s, (deadline - time.monotonic()) / 2)
+        subject = replace(subject, deadline=deadline - kept_s)
     tried = try_fixes(subject, observed.interrupted, observed.on_event)
     kept = {trial.fix for trial in tried.trials if trial.kept}
     found = replace(

@@ -121,7 +121,7 @@ def run_once(
     bench = Bench(run, subject.folder / "once", costs, telling(on_event))
     with bench.guard() as guard:
         bench.say(f"{candidate.name}, once", None)
-        process = FreshProcesses(bench, guard).process(candidate, clock, left_s > turn.seconds)
+        process = FreshProcesses(bench, guard).process(candidate, clock, int(left_s > turn.seconds))
     return None if isinstance(process.failure, Ended) else process.failure
 
 

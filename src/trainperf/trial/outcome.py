@@ -21,7 +21,7 @@ FOR_LIFE = 1.35
 """Two processes of one script differ by no more than this: a gain beyond is one of the change."""
 NOISY = 0.05
 """Where so much may be noise, two processes differ by more than their slices show: a change that
-gives 1.5 times measured 0.64 (0.50 to 0.82) beside a busy neighbour, and 1.02 in another run."""
+gives 1.5 times measured 0.64 (0.50 to 0.82) beside a busy neighbour, and 1.04 in another run."""
 OF_NOISE = 0.5
 """This share of the control's half-width is asked of a gain beyond its own interval; see below."""
 

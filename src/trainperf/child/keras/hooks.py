@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -121,7 +122,7 @@ class EagerCalls:
         with Attempt(self._loops.process, "the call of a model in a traced function"):
             stack = reversed(list(tf_stack.extract_stack()))
             caller = next(frame for frame in stack if not frames.is_ours(frame.filename))
-            file = os.path.abspath(caller.filename)
+            file = _path(caller.filename)
             # of a call on several lines it knows another one, of a lambda the function around it
             self._elsewhere |= {(file, caller.name), (file, caller.lineno)}
             self._loops.calls.forget_rows(self._elsewhere)
@@ -131,7 +132,8 @@ class EagerCalls:
     ) -> bool:
         with Attempt(self._loops.process, "the call of a model"):
             alone = len(args) == 1 and kwargs.keys() <= {"training"}
-            place, function = _place(caller), (_place(caller)[0], caller.f_code.co_name)
+            place = _place(caller)
+            function = place[0], caller.f_code.co_name
             if not alone or not model.built or self._elsewhere & {place, function}:
                 return False
             if model not in self._known:
@@ -141,8 +143,11 @@ class EagerCalls:
         return False
 
 
+_path = functools.cache(os.path.abspath)  # it is asked for at each call of a model
+
+
 def _place(frame: FrameType) -> _Place:
-    return os.path.abspath(frame.f_code.co_filename), frame.f_lineno
+    return _path(frame.f_code.co_filename), frame.f_lineno
 
 
 def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:

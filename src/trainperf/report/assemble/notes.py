@@ -235,7 +235,7 @@ def way_out(recording: Recording) -> str | None:
         names = needed.group(1).strip(" '\".")
         script = _script(recording)
         return f"It needs {names}: put that behind its name: `trainperf diagnose {script} …`"
-    return NO_TERMINAL if re.search(_OF_TERMINAL, recording.output_tail) else None
+    return NO_TERMINAL if _OF_TERMINAL.search(recording.output_tail) else None
 
 
 def _keras_fit(recording: Recording) -> str:

@@ -149,7 +149,7 @@ def _length(value: Any) -> Any:
 CLOSE = 5e-3
 """Largest distance of two outputs that other rounding may make, over their usual size."""
 
-ROUNDS, ROUNDS_S = (3, 9), 0.5
+ROUNDS, ROUNDS_S = (2, 9), 1.0
 """How often models are run with and without padding: the fewest and, within so long, the most; the
 first of them, which may compile, does not count."""
 

@@ -238,6 +238,10 @@ def test_steps_of_a_loop_that_makes_its_batches():
 
 @pytest.mark.parametrize("replayed", [0, 60])
 def test_steps_under_a_condition_come_as_often_as_they_were_seen_to(replayed):
+    # every tenth of 60,000 turns, from 500 on
+    recorded = evidence_of("replayed_now_and_then").length_
+    assert recorded.steps == pytest.approx(5_950, rel=0.01)
+
     turns = around("for step in range(150_000):", turns=150_000, sometimes=True)
     told = found(Loop("call"), turns, made=200, first=140_000, last=138_000, replayed=replayed)
     assert (told.steps, told.text) == (14_000, "about 14,000 steps")

@@ -121,7 +121,7 @@ SCRIPTS = {
         "padded_phrases padded_to_the_longest_of_all predict_between_fits predicted_each_batch "
         "ranking_loop rows_one_by_one reviews_of_all_lengths same_batch_twice saving_often "
         "shadow_by_lambda sharded_checkpoints single_heads small_batch threads_in_workers "
-        "traced_and_eager two_trainings unrolled "
+        "replayed_now_and_then traced_and_eager two_trainings unrolled "
         "waiting_numpy_function weather_windows work_for_nothing zipped_shards",
     ),
     **_of("tests/real", "", "compiled_lengths", extra_s=20.0),

@@ -39,7 +39,6 @@ UNSEEN = {
     "Reads.at_least TorchModel.trained "
     "TorchOptimizer.builtin TorchOptimizer.foreach Trainer facts.functions_run_eagerly "
     "flags.deterministic",
-    "padded sequences, recorded anew": "Padding.follows",
 }
 """What no recording holds, by what it takes to record it; of a class without a field, no value."""
 

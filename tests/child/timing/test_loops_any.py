@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 
 from kit.child import STEP_S, MadeUp, Watcher, handed, watching
-from recordings import recording
 from trainperf.child.process.patching import around
 from trainperf.child.timing.drivers.loop_drivers import IteratorDriver
-from trainperf.evidence.events import choose
-from trainperf.evidence.facts import length
-from trainperf.model import Loop
 
 
 class Loader:
@@ -200,19 +196,3 @@ def test_a_step_that_begins_another_pass_over_what_is_repeated_is_left_out_of_th
     train(loops, Loader(3000))
     phases = {step["p"] for step in watcher.record.of("step") if step["d"] > 1}
     assert (phases == {"first"}) is (repeats is not None)
-
-
-def test_updates_that_come_in_every_fourth_turn_are_told_from_its_turns(loops, watcher, users):
-    source = """
-    for number in range(20_000):
-        watcher.clock.tick(0.0025)
-        if number > 100:
-            if number % 4 == 0:
-                loops.bare_update("one")
-        if watcher.finished:
-            break
-    """
-    users(source, loops=loops, watcher=watcher)
-    told = length(choose(recording(*watcher.record.events)), Loop("update"))
-    assert told.steps == pytest.approx((20_000 - 100) / 4, abs=5)
-    assert told.text == f"about {told.steps:,} steps"

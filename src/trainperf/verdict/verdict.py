@@ -244,8 +244,8 @@ def held_by_spinning(
     text = (
         "Held back by the machine: its neighbours keep cores from threads that wait for one "
         f"another by spinning, and a step took {ms(real.seconds)}; with OMP_WAIT_POLICY=passive in "
-        f"its environment the unchanged script took {ms(step_s)} in the trials. "
-        + answer.text.removeprefix("Healthy: ")  # which this machine is not
+        f"its environment the unchanged script took {ms(step_s)} in the trials."
+        + ("" if answer.healthy else f" {answer.text}")
     )
     return replace(answer, bottleneck="environment", text=text, healthy=False, grade="settled")
 
@@ -276,8 +276,7 @@ def mostly_outside(case: Case) -> Answer | None:
     turn = known(case.evidence.outside_)
     if turn is None or turn.share <= MOST_OF_IT:
         return None
-    text = _training(turn).replace("Training steps", "they", 1)
-    return Answer("host", f"Held up outside the training steps: {text}")
+    return Answer("host", f"Held up outside the training steps: {_training(turn, 'they')}")
 
 
 def _first_outside(case: Case) -> bool:
@@ -290,11 +289,11 @@ def _unhealthy(case: Case) -> bool:
     return turn is not None and turn.share > NOT_HEALTHY
 
 
-def _training(turn: Outside) -> str:
+def _training(turn: Outside, steps: str = "Training steps") -> str:
     """A sentence on what training steps take of a turn, and into what most of the rest goes."""
     at_least = "" if turn.whole else "at least "
     text = (
-        f"Training steps take {percent(turn.training_s / turn.seconds)} "
+        f"{steps} take {percent(turn.training_s / turn.seconds)} "
         f"of {_place(turn.turn)} ({at_least}{ms(turn.seconds)})"
     )
     if turn.spent:
